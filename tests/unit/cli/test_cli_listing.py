@@ -66,7 +66,33 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
 # ---- help
 
 
-@on_each_row
+@on_each_row(
+    "words, expected",
+    ("ls", "listings are `ktdeval list KIND`"),
+    (
+        "list metric",
+        "unknown kind 'metric'; did you mean 'metrics'?; kinds are tasks, models, agents",
+    ),
+    ("help", "`ktdeval --help`, or `ktdeval COMMAND --help`"),
+    (
+        "--model builtin/hold --tasks ktdfin --output_path x",
+        "no such option --output-path; the folder of a run is `--out`",
+    ),
+    (
+        "--model gpt-4.1 --tasks ktdfin",
+        "unknown model 'gpt-4.1'; name its provider: openai/gpt-4.1",
+    ),
+    ("--model hf --tasks ktdfin", "vllm/NAME --base-url http://localhost:8000/v1"),
+    ("--model hf/my/model --tasks ktdfin", "vllm/NAME --base-url http://localhost:8000/v1"),
+    ("tasks nonsense", "no task or group matches 'nonsense'"),
+    ("list metrics nonsense", "unknown metric 'nonsense'"),
+    ("list venues us_equit", "unknown venue 'us_equit'; did you mean 'us_equity'?"),
+    ("list commands rum", "unknown command 'rum'; did you mean 'run'?"),
+    (
+        "list plugins ktdeval_buildin",
+        "unknown plugin 'ktdeval_buildin'; did you mean 'ktdeval_builtin'",
+    ),
+)
 def test_terms_of_other_suites_get_the_term_of_this_one(
     terminal: Terminal, words: str, expected: str
 ) -> None:

@@ -129,7 +129,35 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(
     assert size(plugins, behaviour, task).requests == requests
 
 
-@on_each_row
+@on_each_row(
+    "schema, text, value",
+    ({"enum": ["BUY", "SELL"]}, None, "BUY"),
+    ({"type": "integer", "minimum": 3}, None, 3),
+    ({"type": "boolean"}, None, False),
+    ({"type": "array", "items": {"type": "number"}, "minItems": 2}, None, [0, 0]),
+    (
+        {"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]},
+        None,
+        {"a": 0},
+    ),
+    (
+        {
+            "type": "object",
+            "properties": {"stock_id": {"type": "string"}},
+            "required": ["stock_id"],
+        },
+        None,
+        None,
+    ),
+    (
+        {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]},
+        "why",
+        {"reason": "why"},
+    ),
+    ({"type": "object", "minProperties": 1}, None, None),
+    ({"type": "array", "items": {"type": "string"}, "minItems": 1}, None, None),
+    ({"type": "array", "items": {"type": "string"}}, None, []),
+)
 def test_the_smallest_value_of_a_schema_and_none_where_a_handle_is_needed(
     schema: Any, text: str | None, value: Any
 ) -> None:

@@ -148,12 +148,59 @@ def test_a_field_with_two_values_is_no_submission():
         )
 
 
-@on_each_row
+@on_each_row(
+    "value, at, rule",
+    ([], "(whole)", "must be an object"),
+    ({}, "(whole)", "must have orders, overall_reason"),
+    ({"orders": {}, "overall_reason": ""}, "orders", "must be a list"),
+    ({"orders": [], "overall_reason": 5}, "overall_reason", "must be text"),
+    (
+        {"orders": [], "overall_reason": "", "mood": 1},
+        "(whole)",
+        "must have no fields but orders, overall_reason",
+    ),
+    ({"orders": [5], "overall_reason": ""}, "orders[0]", "must be an object"),
+    (
+        {"orders": [{"side": "BUY", "shares": 5}], "overall_reason": ""},
+        "orders[0]",
+        "must have stock_id, confidence, reason",
+    ),
+)
 def test_feedback_names_path_and_rule(value, at, rule):
     assert problems(json.dumps(value)) == ("schema", [(at, rule)])
 
 
-@on_each_row
+@on_each_row(
+    "changes, at, rule",
+    ({"side": "HOLD"}, "orders[0].side", "must be one of BUY, SELL"),
+    ({"confidence": 1.5}, "orders[0].confidence", "must be a number from 0 to 1"),
+    ({"confidence": "high"}, "orders[0].confidence", "must be a number from 0 to 1"),
+    ({"target_weight": -1}, "orders[0].target_weight", "must be a number from 0 to 1"),
+    ({"reason": "short"}, "orders[0].reason", "must be text of at least 10 characters"),
+    (
+        {"stock_id": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},
+        "orders[0].stock_id",
+        "must be text of 1 to 64 characters",
+    ),
+    ({"stock_id": 600_519}, "orders[0].stock_id", "must be text of 1 to 64 characters"),
+    ({"shares": 100}, "orders[0]", "must have exactly one of target_weight and shares"),
+    ({"target_weight": None}, "orders[0]", "must have exactly one of target_weight and shares"),
+    (
+        {"target_weight": None, "shares": 0},
+        "orders[0].shares",
+        "must be a whole number from 1 to 100000000",
+    ),
+    (
+        {"target_weight": None, "shares": 1.5},
+        "orders[0].shares",
+        "must be a whole number from 1 to 100000000",
+    ),
+    (
+        {"leverage": 3},
+        "orders[0]",
+        "must have no fields but stock_id, side, confidence, reason, target_weight, shares",
+    ),
+)
 def test_feedback_on_an_order_names_path_and_rule(changes, at, rule):
     assert problems(text_of(order(**changes))) == ("schema", [(at, rule)])
 

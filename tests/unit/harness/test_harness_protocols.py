@@ -306,7 +306,27 @@ CALL = '{"tool": "look", "arguments": {"z": 1.0}}'
 ENVELOPE = '{"content": "hm", "calls": [{"name": "look", "arguments": {"z": 1.0}}]}'
 
 
-@on_each_row
+@on_each_row(
+    "content, text, calls",
+    (
+        ("First this.\n\n```json\nCALL\n```\n\nand then\n```json\nCALL\n```\n"),
+        ("First this.\n\nand then"),
+        2,
+    ),
+    (("```JSON\nCALL\n```"), "", 1),
+    (("``` json\nCALL\n```"), "", 1),
+    (("```\nCALL\n```"), "", 1),
+    ("```jsonCALL```", "", 1),
+    (("```json\nCALL"), "", 1),
+    (("```json\nCALL\n```json\nCALL\n```"), "", 2),
+    (("```json\nCALL\nCALL\n```"), "", 2),
+    ("CALL", "", 1),
+    (("CALL\n\nNow I wait."), "Now I wait.", 1),
+    (("```python\nprint('x')\n```\n```json\nCALL\n```"), ("```python\nprint('x')\n```"), 1),
+    (('```json\n{"seen": 1}\n```\n\n```json\nCALL\n```'), ('```json\n{"seen": 1}\n```'), 1),
+    (('```json\n{"arguments": {"z": 1.0}, "tool": "look", "why": "to see"}\n```'), "", 1),
+    (("```json\nCALL}\n```"), "}", 1),
+)
 def test_calls_are_cut_out_of_the_text(content: str, text: str, calls: int) -> None:
     reply = read("text", content.replace("CALL", CALL))
     assert reply.content == text
@@ -369,7 +389,25 @@ def test_arguments_are_preserved_character_by_character(
     assert decode(spoken(native, protocol), asked(protocol)) == native
 
 
-@on_each_row
+@on_each_row(
+    "content, arguments",
+    ('{"tool": "look", "arguments": {"z": 1,}}', '{"z": 1,}'),
+    ('{"tool": "look", "arguments": {"z": 1}', '{"z": 1'),
+    ('{"tool": "look", "arguments": {"z": ', '{"z": '),
+    ('{"tool": "look", "arguments": {"z": 1}, }', '{"z": 1},'),
+    ('{"tool": "look", "arguments": 1 2}', "1 2"),
+    ('{"tool": "look", arguments: 1, "why": x}', '1, "why": x'),
+    (('{"tool": "look", "arguments": {"a": "line\nbreak"}}'), ('{"a": "line\nbreak"}')),
+    ("{'tool': 'look', 'arguments': {'z': 1}}", "{'z': 1}"),
+    ('{tool: "look", "z": 1}', '{tool: "look", "z": 1}'),
+    ('{"tool": "look"', '{"tool": "look"'),
+    (
+        '{"tool": "look", "arguments": {"z": 1}, "arguments": {"z": 2}}',
+        '{"z": 1}, "arguments": {"z": 2}',
+    ),
+    ('{"tool": "look", "arguments": {"z": 1}, "tool": "weigh"}', '{"z": 1}, "tool": "weigh"'),
+    ('{"tool": "look", "arguments": DEEP}', "DEEP"),
+)
 def test_a_call_that_is_no_sound_json_comes_through_as_malformed(
     content: str, arguments: str
 ) -> None:
@@ -383,7 +421,28 @@ def test_a_call_that_is_no_sound_json_comes_through_as_malformed(
     assert is_malformed(call.arguments)
 
 
-@on_each_row
+@on_each_row(
+    "content, calls",
+    (
+        '{"content": "", "calls": [{"name": "look", "arguments": {"z": 1,}}]}',
+        [["look", '{"z": 1,}']],
+    ),
+    (
+        '{"calls": [{"name": "weigh"}, {"name": "look", "arguments": {"z": ',
+        [["weigh", ""], ["look", '{"z":']],
+    ),
+    ('{"calls": [{"name": "weigh", "arguments": {}}], "content": "cut he', [["weigh", "{}"]]),
+    ('{"calls": [{"name": "weigh", "arguments": {}}, {"na', [["weigh", "{}"], ["", '{"na']]),
+    (
+        '{"calls": [{"name": "look", "arguments": {}, "arguments": []}]}',
+        [["look", '{}, "arguments": []']],
+    ),
+    ('{"calls": [{"name": "look"}], "calls": [{"name": "weigh"}]}', [["look", ""], ["weigh", ""]]),
+    (
+        '{"content": "", "calls": [{"arguments": {"z": 1}}, "look"]}',
+        [["", '{"arguments": {"z": 1}}'], ["", '"look"]}']],
+    ),
+)
 def test_an_envelope_that_goes_wrong_shows_where(content: str, calls: list[list[str]]) -> None:
     assert [
         [call.name, call.arguments] for call in read("json_schema", content).tool_calls

@@ -58,7 +58,26 @@ def submission_text(*decisions: tuple[str, str], **more: Any) -> str:
     return json.dumps({"decisions": items, "overall_reason": "so", **more})
 
 
-@on_each_row
+@on_each_row(
+    "decision, hold, shorts, closes, held, order",
+    ("BUY", "flat", True, False, 0, ["BUY", 1.0]),
+    ("BUY", "flat", True, False, 5, None),
+    ("BUY", "keep", True, False, -5, ["BUY", 1.0]),
+    ("SELL", "flat", True, False, 0, ["SELL", -1.0]),
+    ("SELL", "keep", True, False, 5, ["SELL", -1.0]),
+    ("SELL", "keep", True, False, -5, None),
+    ("SELL", "flat", False, False, 5, ["SELL", 0.0]),
+    ("SELL", "flat", False, False, 0, None),
+    ("HOLD", "flat", True, False, 5, ["SELL", 0.0]),
+    ("HOLD", "flat", True, False, -5, ["BUY", 0.0]),
+    ("HOLD", "flat", True, False, 0, None),
+    ("HOLD", "keep", True, False, 5, None),
+    ("HOLD", "keep", True, False, -5, None),
+    # Where a SELL closes a holding, only a second one goes short.
+    ("SELL", "keep", True, True, 5, ["SELL", 0.0]),
+    ("SELL", "keep", True, True, 0, ["SELL", -1.0]),
+    ("BUY", "keep", True, True, -5, ["BUY", 1.0]),
+)
 def test_a_decision_trades_only_where_it_changes_the_side(
     decision: str, hold: str, shorts: bool, closes: bool, held: int, order: tuple[str, float] | None
 ) -> None:
@@ -176,7 +195,23 @@ STATE = {
 DAY = f"Day.\n\n```json\n{json.dumps(STATE)}\n```\n"
 
 
-@on_each_row
+@on_each_row(
+    "text, expected",
+    ('Up. {"asset_1": "Bullish", "asset_2": "Bearish"}', ["Bullish", "Bearish"]),
+    (
+        '{"asset_1": "Bearish"} no: {"asset_1": " bullish", "OTHERS": "NEUTRAL"}.',
+        ["Bullish", "Neutral"],
+    ),
+    # named, so it is not one of the others
+    ('{"asset_1": "Rising", "OTHERS": "Bearish"}', [None, "Bearish"]),
+    ('{"signals": {"asset_2": "Neutral"}}', [None, "Neutral"]),
+    ('{"Asset_1": "Bullish", "ａSSET_2 ": "Bearish", "others": "Neutral"}', ["Bullish", "Bearish"]),
+    ('{"ASSET_1": "Bullish", "Others": "Neutral"}', ["Bullish", "Neutral"]),
+    ('{"asset_3": "Bullish", "asset_1": 1, "asset_2": null}', [None, None]),
+    ("asset_1 is Bullish.", [None, None]),
+    ('{"asset_1": "Bullish", }', [None, None]),
+    ("", [None, None]),
+)
 def test_a_signal_is_read_from_the_last_object_of_an_answer(
     text: str, expected: list[str | None]
 ) -> None:

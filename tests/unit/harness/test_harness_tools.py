@@ -158,7 +158,76 @@ def test_arguments_that_are_not_a_json_object_get_feedback(text, message):
     )
 
 
-@on_each_row
+@on_each_row(
+    "arguments, failure, argument, expected",
+    ({}, "bad_arguments", "stock_ids", "a value: this argument is required"),
+    (
+        {"stock_ids": ["ONE"], "lookbak": 3},
+        "bad_arguments",
+        "(unknown)",
+        "only these arguments: stock_ids, dim,",
+    ),
+    ({"stock_ids": "ONE"}, "bad_arguments", "stock_ids", "a list"),
+    ({"stock_ids": []}, "bad_arguments", "stock_ids", "1 to 3 items"),
+    ({"stock_ids": ["ONE", "ONE", "ONE", "ONE"]}, "bad_arguments", "stock_ids", "1 to 3 items"),
+    (
+        {"stock_ids": ["ONE", "asset_9999"]},
+        "unknown_asset",
+        "stock_ids[1]",
+        "a stock_id exactly as it was shown to you",
+    ),
+    (
+        {"stock_ids": [7]},
+        "unknown_asset",
+        "stock_ids[0]",
+        "a stock_id exactly as it was shown to you",
+    ),
+    (
+        {"stock_ids": [None]},
+        "unknown_asset",
+        "stock_ids[0]",
+        "a stock_id exactly as it was shown to you",
+    ),
+    ({"stock_ids": ["ONE"], "dim": "value"}, "bad_arguments", "dim", "one of momentum, volatility"),
+    (
+        {"stock_ids": ["ONE"], "dim": ["momentum"]},
+        "bad_arguments",
+        "dim",
+        "one of momentum, volatility",
+    ),
+    ({"stock_ids": ["ONE"], "lookback": 0}, "bad_arguments", "lookback", "a value from 1 to 250"),
+    ({"stock_ids": ["ONE"], "lookback": 1.5}, "bad_arguments", "lookback", "an integer"),
+    ({"stock_ids": ["ONE"], "lookback": True}, "bad_arguments", "lookback", "an integer"),
+    ({"stock_ids": ["ONE"], "lookback": "20"}, "bad_arguments", "lookback", "an integer"),
+    ({"stock_ids": ["ONE"], "lookback": None}, "bad_arguments", "lookback", "an integer"),
+    ({"stock_ids": ["ONE"], "strict": 1}, "bad_arguments", "strict", "true or false"),
+    ({"stock_ids": ["ONE"], "note": 5}, "bad_arguments", "note", "a string"),
+    ({"stock_ids": ["ONE"], "weights": [0.5]}, "bad_arguments", "weights", "an object"),
+    (
+        {"stock_ids": ["ONE"], "weights": {"x": 0.5}},
+        "unknown_asset",
+        "weights (key 1)",
+        "a stock_id exactly as it was shown to you",
+    ),
+    (
+        {"stock_ids": ["ONE"], "weights": {"ONE": 1.5}},
+        "bad_arguments",
+        "weights (value 1)",
+        "a value from 0 to 1",
+    ),
+    (
+        {"stock_ids": ["ONE"], "since": "day_+9999"},
+        "unknown_day",
+        "since",
+        "a trading day exactly as it was shown to you",
+    ),
+    (
+        {"stock_ids": ["ONE"], "since": "2024-01-02"},
+        "unknown_day",
+        "since",
+        "a trading day exactly as it was shown to you",
+    ),
+)
 def test_a_bad_argument_comes_back_as_feedback(arguments, failure, argument, expected):
     feedback = problem(json.dumps(arguments).replace("ONE", ONE))
     assert feedback[:2] == (failure, argument)

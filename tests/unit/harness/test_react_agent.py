@@ -55,7 +55,31 @@ def test_submit_call_in_the_papers_protocol_only_ends_the_research() -> None:
     assert (record.tool_calls, record.submissions, record.failures) == (1, 1, {})
 
 
-@on_each_row
+# `early`: arguments of the calls of submit_action, after one research call and beside another.
+@on_each_row(
+    "early, requests, provenance, counted, feedback",
+    (['{"orders": [], "overall_reason": "nothing to do"}'], 2, "model", {}, ""),
+    # repeated with other spaces
+    (
+        [
+            '{"orders": [], "overall_reason": "nothing to do"}',
+            '{"orders":[],"overall_reason":"nothing to do"}',
+        ],
+        2,
+        "model",
+        {},
+        "",
+    ),
+    (['{"orders": []}'], 3, "model_after_retry", {"schema": 1}, "must have overall_reason"),
+    (["{"], 3, "model_after_retry", {"bad_json": 1}, "JSON"),
+    (
+        ['{"orders": [], "overall_reason": "one"}', '{"orders": [], "overall_reason": "two"}'],
+        3,
+        "model_after_retry",
+        {"contradictory": 1},
+        "calls that differ",
+    ),
+)
 def test_a_submission_during_research_is_the_decision_if_it_is_valid(
     early: list[str], requests: int, provenance: str, counted: dict[str, int], feedback: str
 ) -> None:
@@ -88,7 +112,15 @@ def test_invalid_submission_during_research_counts_as_an_attempt() -> None:
     assert record.failures == {"schema": 4}
 
 
-@on_each_row
+# A call of a tool with its arguments, or words.
+@on_each_row(
+    "bad, failure",
+    (["submit_action", "{"], "bad_json"),
+    (["submit_action", '{"orders": []}'], "schema"),
+    (["get_market_context", "{}"], "wrong_tool"),
+    ("I would rather talk.", "no_submission"),
+    ("", "empty_reply"),
+)
 def test_an_invalid_submission_gets_feedback_and_another_try(
     bad: str | list[str], failure: str
 ) -> None:

@@ -211,7 +211,22 @@ def test_days_before_the_data_are_unknown(market: Path) -> None:
 SCORES = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0, "e": 0.0}  # standard deviation: square root of 2
 
 
-@on_each_row
+@on_each_row(
+    "held, threshold, gone",
+    # a beats e by 4, b beats d by 2: both above 0.71
+    (["d", "e"], 0.5, ["d", "e"]),
+    # 2 is not above 2.83
+    (["d", "e"], 2.0, ["e"]),
+    # nor is 4 above 4.24
+    (["d", "e"], 3.0, []),
+    # b beats c by 1
+    (["a", "c"], 0.5, ["c"]),
+    (["a", "c"], 0.8, []),
+    # the best are held
+    (["a", "b"], 0.0, []),
+    # one too many: the worst goes, whatever the threshold
+    (["a", "d", "e"], 3.0, ["e"]),
+)
 def test_holdings_give_way_to_names_that_beat_them_by_the_threshold(
     held: list[str], threshold: float, gone: list[str]
 ) -> None:

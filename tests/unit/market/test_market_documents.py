@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -61,7 +62,14 @@ def with_documents(
     return replace(snapshot, documents=Documents.of(items, Close.parse(close), ENTITIES), id="")
 
 
-@on_each_row
+@on_each_row(
+    "close, day, instant",
+    ("15:00 Asia/Shanghai", "2024-01-03", "2024-01-03T07:00:00+00:00"),
+    ("16:00 America/New_York", "2024-03-08", "2024-03-08T21:00:00+00:00"),
+    # daylight saving time began in between
+    ("16:00 America/New_York", "2024-03-11", "2024-03-11T20:00:00+00:00"),
+    ("24:00 UTC", "2024-02-29", "2024-03-01T00:00:00+00:00"),
+)
 def test_an_item_is_known_from_its_instant_on(close: str, day: str, instant: str) -> None:
     moment = datetime.fromisoformat(instant)
     tick = timedelta(microseconds=1)
@@ -351,7 +359,58 @@ def test_files_of_every_kind_have_the_same_content(name: str, tmp_path: Path) ->
     assert documents.entities == tuple(sorted(ENTITIES))
 
 
-@on_each_row
+@on_each_row(
+    "name, change, message",
+    (
+        "d.jsonl",
+        {"published_at": "2024-01-02T09:00:00"},
+        "line 2: published_at: '2024-01-02T09:00:00' has no time zone; write 2024",
+    ),
+    (
+        "d.csv",
+        {"published_at": "2024-01-02 09:00"},
+        "line 5: published_at: '2024-01-02 09:00' has no time zone",
+    ),
+    (
+        "d.parquet",
+        {"known_at": "yesterday"},
+        "row 2: known_at: 'yesterday' is not a time; write 2024",
+    ),
+    ("d.jsonl", {"published_at": None}, "line 2: published_at: 'None' is not a time"),
+    ("d.jsonl", {"text": 7}, "line 2: text: expected text, was int; put it in quotes"),
+    ("d.jsonl", {"assets": ["a b"]}, "line 2: assets: expected codes"),
+    (
+        "d.jsonl",
+        {"headline": "x"},
+        "line 2: column 'headline' is not a field: leave it out; fields: published_at",
+    ),
+    (
+        "d.csv",
+        {"titles": "x"},
+        "line 1: column 'titles' is not a field: leave it out; did you mean 'title'",
+    ),
+    (
+        "d.jsonl",
+        {"sentiment": True},
+        "line 2: sentiment: expected a label or a number, was bool; write",
+    ),
+    (
+        "d.jsonl",
+        {"sentiment_score": [1]},
+        "line 2: sentiment_score: expected a label or a number, was list",
+    ),
+    ("d.csv", {"sentiment": "nan"}, "line 5: sentiment: is not a finite number; write a label"),
+    (
+        "d.jsonl",
+        {
+            "sentiment": (
+                "a label that is a sentence and far longer than any label of a source "
+                "would ever be, so that it is refused"
+            )
+        },
+        "line 2: sentiment: has 105 characters; write a label of at most 80",
+    ),
+)
 def test_a_bad_row_is_one_line_with_its_place(
     name: str, change: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
@@ -608,7 +667,31 @@ def test_a_hostile_file_is_refused_in_a_line(change: Any, says: str, tmp_path: P
     assert "\n" not in str(caught.value)
 
 
-@on_each_row
+# the row of the minutes above that is changed, and its cells
+@on_each_row(
+    "row, cells, kind, example",
+    (3, {}, None, ""),
+    # its exchange is closed
+    (3, {"ends_at": "2024-03-09T14:31"}, "minutes_without_bar", "TSLA 2024-03-09T14:31 UTC"),
+    # after the last day
+    (0, {"ends_at": "2024-03-12T00:01"}, "minutes_without_bar", "BTC 2024-03-12T00:01 UTC"),
+    (0, {"code": "ETH"}, "minutes_without_bar", "ETH 2024-03-08T23:59 UTC"),
+    (1, {"ends_at": "2024-03-08T23:59"}, "minutes_conflicting", "BTC 2024-03-08T23:59 UTC"),
+    (3, {"low": 19.9}, "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
+    (3, {"high": 19.9}, "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
+    (3, {"open": 0.0, "low": 0.0}, "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
+    (3, {"close": math.nan}, "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
+    (3, {"high": math.inf}, "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
+    (3, {"volume": -1.0}, "minutes_impossible", "TSLA 2024-03-08T14:31 UTC"),
+    (3, {"high": 20.41}, "minutes_outside_bar", "TSLA 2024-03-08T14:31 UTC"),
+    (3, {"low": 19.59}, "minutes_outside_bar", "TSLA 2024-03-08T14:31 UTC"),
+    # all of a day of 0.5
+    (2, {"volume": 1.1}, "minutes_volume", "BTC 2024-03-09T00:01 UTC"),
+    (2, {"volume": 0.04}, "minutes_volume", "BTC 2024-03-09T00:01 UTC"),
+    (2, {"volume": 0.9}, None, ""),
+    # rounding
+    (3, {"high": 20.400001, "low": 19.599999}, None, ""),
+)
 def test_a_fault_is_found_and_named(
     row: int, cells: dict[str, Any], kind: str | None, example: str
 ) -> None:

@@ -258,7 +258,14 @@ def test_market_without_an_index_has_no_levels_and_suits_no_a_share_task(
 # ---- venues
 
 
-@on_each_row
+@on_each_row(
+    "name, ticks_per_minor, days, calendar, shorts, fill",
+    ("a_share", 100, 252, "XSHG", False, "next_open"),
+    ("us_equity", 1_000_000, 252, "XNYS", True, "next_open"),
+    ("crypto_spot", 100_000_000_000_000, 365, "24/7", False, "next_open"),
+    ("frictionless", 100_000_000_000_000, 252, "24/7", True, "same_close"),
+    ("frictionless_long", 100_000_000_000_000, 252, "24/7", False, "same_close"),
+)
 def test_built_in_venues(
     name: str, ticks_per_minor: int, days: int, calendar: str, shorts: bool, fill: str
 ) -> None:
@@ -272,7 +279,20 @@ def test_built_in_venues(
     assert (venue.short is not None, venue.fill) == (shorts, fill)
 
 
-@on_each_row
+@on_each_row(
+    "change, words",
+    ({"ticks_per_unit": 1, "minor_per_unit": 100}, "must be a multiple of minor_per_unit"),
+    (
+        {"short": {"borrow_pct_a_year": 1, "initial_margin_pct": 20, "maintenance_margin_pct": 30}},
+        "swap them",
+    ),
+    ({"close": "25:00"}, "venue a_share: close '25:00 "),
+    ({"zone": "Mars/X"}, "time zone 'Mars/X' is unknown"),
+    ({"has_boards": True, "steps_per_unit": 100}, "leave steps_per_unit at 1"),
+    ({"fees": {"buy_bp": 5}}, "unknown field 'buy_bp'; did you mean 'buy_bps'"),
+    ({"fill": "open"}, "expected one of next_open, next_close, same_close"),
+    ({"days_a_year": 0}, "expected a value from 1 to 366"),
+)
 def test_a_venue_whose_rules_do_not_go_together_is_an_error(
     change: dict[str, Any], words: str
 ) -> None:

@@ -25,7 +25,37 @@ def item(sentiment: str = "", text: str = "Up.") -> Document:
     return Document(MOMENT, MOMENT, "wire", "news", ("600519.SH",), "t", text, sentiment)
 
 
-@on_each_row
+@on_each_row(
+    "text, rest, sentiment",
+    ("Shares rose. (Sentiment: positive)", "Shares rose.", "positive"),
+    ("coins fell.(sentiment:negative)", "coins fell.", "negative"),
+    ("Up. [Sentiment: Somewhat-Bullish].", "Up.", "Somewhat-Bullish"),
+    (("Up.\n(Sentiment: neutral)\n"), "Up.", "neutral"),
+    ("Up. (Sentiment: positive) (Sentiment: Positive)", "Up.", "Positive"),
+    ("Up. (Sentiment: negative) (Sentiment: positive)", "Up. (Sentiment: negative)", "positive"),
+    ("(Sentiment: positive)", "", "positive"),
+    (("Up.\nSentiment: bullish"), "Up.", "bullish"),
+    ("Up. Sentiment: bullish.", "Up.", "bullish"),
+    (
+        (
+            "Up. The positive score for this news is 2.36e-08. The neutral score for this news "
+            "is 0.9999. The negative score for this news is 0.125."
+        ),
+        "Up.",
+        "positive 0.00, neutral 1.00, negative 0.12",
+    ),
+    # not at the end
+    ("(Sentiment: positive) Up.", "(Sentiment: positive) Up.", ""),
+    (
+        "Markets showed poor sentiment: investors fled",
+        "Markets showed poor sentiment: investors fled",
+        "",
+    ),
+    # part of a sentence
+    ("A survey of sentiment: negative", "A survey of sentiment: negative", ""),
+    ("Investors wait (sentiment)", "Investors wait (sentiment)", ""),
+    ("", "", ""),
+)
 def test_the_label_at_the_end_of_a_text_is_taken_out_of_it(
     text: str, rest: str, sentiment: str
 ) -> None:
@@ -38,7 +68,30 @@ def test_a_long_text_is_searched_at_its_end_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["d.jsonl", "d.csv", "d.parquet"])
-@on_each_row
+# cells of a row besides its text
+@on_each_row(
+    "text, cells, rest, sentiment",
+    ("Up.", {"sentiment": "positive"}, "Up.", "positive"),
+    (
+        "Up.",
+        {"overall_sentiment_label": "Somewhat-Bullish", "overall_sentiment_score": 0.2},
+        "Up.",
+        "Somewhat-Bullish",
+    ),
+    ("Up.", {"overall_sentiment_score": 0.234561}, "Up.", "0.23"),
+    ("Up.", {"sentiment_score": "-0.0001"}, "Up.", "0"),
+    ("Up.", {"sentiment": 4}, "Up.", "4"),
+    ("Up.", {"sentiment": "", "sentiment_label": "  very\tgood "}, "Up.", "very good"),
+    ("Up. (Sentiment: positive)", {"sentiment": ""}, "Up.", "positive"),
+    ("Up. (Sentiment: positive)", {"sentiment": "Positive"}, "Up.", "Positive"),
+    # two statements: both stay
+    (
+        "Up. (Sentiment: positive)",
+        {"sentiment": "negative"},
+        "Up. (Sentiment: positive)",
+        "negative",
+    ),
+)
 def test_a_column_of_sentiments_is_read(
     name: str, text: str, cells: dict[str, Any], rest: str, sentiment: str, tmp_path: Path
 ) -> None:

@@ -42,7 +42,25 @@ def followed(steps: Sequence[str], config: TradingConfig = RULES, **outcome: Any
     return books
 
 
-@on_each_row
+@on_each_row(
+    "steps, weights, cash",
+    ([], {}, 1.0),
+    (["A+0.1"], {"A": 0.1}, 0.9),
+    (["A+0.1", ""], {"A": 0.1}, 0.9),
+    (["A+0.1", "A+0.3"], {"A": 0.3}, 0.7),
+    (["A+0.3", "A-0.1"], {"A": 0.1}, 0.9),
+    (["A+0.3", "A-0"], {}, 1.0),
+    # a buy never lowers a weight, a sell never raises one
+    (["A+0.3", "A+0.1"], {"A": 0.3}, 0.7),
+    (["A+0.3", "A-0.5"], {"A": 0.3}, 0.7),
+    (["A-0.5"], {}, 1.0),
+    # cash cuts a buy; sells come first
+    (["A+0.6 B+0.6"], {"A": 0.6, "B": 0.4}, 0.0),
+    (["A+0.6 B+0.4", "C+0.3 A-0.2"], {"A": 0.2, "B": 0.4, "C": 0.3}, 0.1),
+    (["A+1.0", "B+0.1"], {"A": 1.0}, 0.0),
+    (["?+0.5"], {}, 1.0),
+    (["A+0.123456789"], {"A": 0.123456789}, 0.876543211),
+)
 def test_an_account_at_book_is_what_was_ordered(
     steps: list[str], weights: dict[str, float], cash: float
 ) -> None:
@@ -69,7 +87,20 @@ def test_no_outcome_of_an_order_is_in_it() -> None:
     assert (filled.last.positions, filled.last.nav_minor) == ((), 0)
 
 
-@on_each_row
+@on_each_row(
+    "steps, orders, expected",
+    ([], "A+0.5", []),
+    ([], "?+0.5", ["0 universe"]),
+    ([], "A-0", ["0 holding"]),
+    ([], "A+0.61", ["0 weight_limit"]),
+    (["A+0.3 B+0.3"], "C+0.1", ["0 position_limit"]),
+    (["A+0.3 B+0.3"], "C+0.1 A-0", []),
+    (["A+0.6 B+0.4"], "A+0.6", []),
+    (["A+0.5 B+0.5"], "A+0.6", ["0 cash"]),
+    (["A+0.5 B+0.5"], "A+0.6 B-0.4", []),
+    # a sale may have found no buyer: it may be given again
+    (["A+0.5", "A-0"], "A-0 B-0", ["1 holding"]),
+)
 def test_a_rule_is_broken_at_book(steps: list[str], orders: str, expected: list[str]) -> None:
     action = []
     for code, side, weight in map(parsed, orders.split()):

@@ -21,7 +21,16 @@ pytest.importorskip("genai_prices", reason="needs genai-prices, which is not ins
 TASK = "blinded_open_research"
 
 
-@on_each_row
+@on_each_row(
+    "name, given, tokens, source",
+    ("openai/gpt-4", None, 8192, "openai/gpt-4)"),
+    ("openai/gpt-4", 5000, 5000, "(--context-tokens)"),
+    ("anthropic/claude-opus-4-7", None, 1_000_000, "anthropic/claude-opus-4-7)"),
+    ("moonshot/kimi-k2.6", None, 262_144, "moonshotai/kimi-k2.6)"),
+    ("zhipu/glm-5.1", None, 200_000, "zhipuai/GLM-5.1)"),
+    ("stepfun/step-3.5-flash", None, None, None),
+    ("openai/gpt-none", None, None, None),
+)
 def test_a_plan_has_the_listed_context_and_a_run_the_given_one(
     monkeypatch: pytest.MonkeyPatch,
     name: str,

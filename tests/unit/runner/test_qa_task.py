@@ -4,6 +4,7 @@ answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -161,7 +162,23 @@ def test_a_figure_outside_its_range_is_the_plugins_error_and_names_the_fix() -> 
         task_of(scores={"error": (0.0, 1.0)})
 
 
-@on_each_row
+@on_each_row(
+    "samples, problem",
+    ([], "has no samples"),
+    ([{"gold": "5"}], "sample 0: question: expected text"),
+    ([{"question": "?", "choices": [1]}], "sample 0: choices: expected a list of texts"),
+    ([{"question": "?", "choices": ["a", "b", "a"]}], "sample 0: choices: a value appears twice"),
+    ([{"question": "?", "gold": math.nan}], "sample 0: not plain JSON: Out of range float"),
+    (
+        [{"question": "?", "id": "a"}, {"question": "?", "id": "a"}],
+        "sample 1: id 'a' is also that of another sample",
+    ),
+    (["What?"], "sample 0: expected a mapping with a question, was str"),
+    (
+        [{"question": "?", "choices": ["a", ""]}],
+        "sample 0: choices: expected a list of texts, none of them empty",
+    ),
+)
 def test_samples_that_are_no_questions_are_refused_by_their_place(
     samples: Any, problem: str
 ) -> None:

@@ -64,7 +64,126 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
 # -----------------------------------------------------------------------------------------------------------
 
 
-@on_each_row
+# MOMENTUM is that model on that task, both of which there are.
+@on_each_row(
+    "words, message",
+    (
+        "--model builtin/momentun --tasks blinded_open_research",
+        "unknown model 'builtin/momentun'; did you mean 'builtin/momentum'",
+    ),
+    (
+        "--model openay/gpt-5 --tasks blinded_open_research",
+        "unknown provider 'openay'; did you mean 'openai'",
+    ),
+    (
+        "--model builtin/momentum --tasks blinded_open_reserch",
+        "'blinded_open_reserch'; did you mean 'blinded_open_re",
+    ),
+    (
+        "--model builtin/momentum --tasks xyz*",
+        "no task or group matches 'xyz*'; see `ktdeval tasks`",
+    ),
+    ("MOMENTUM --agent reac", "unknown agent 'reac'; did you mean 'react'"),
+    ("MOMENTUM --metrics sharp", "unknown metric 'sharp'; did you mean 'sharpe'"),
+    ("MOMENTUM --runner locale", "unknown runner 'locale'; did you mean 'local'?"),
+    ("MOMENTUM --windows W11", "has no window 'W11'; did you mean 'W1"),
+    (
+        "MOMENTUM --windows 2024-04-01:2024-06-05,W1",
+        "windows 2024-04-01:2024-06-05 and W1 cover the same days",
+    ),
+    ("MOMENTUM --windows 2024-04-01:2024-03-01", "the first day is after the last"),
+    (
+        "MOMENTUM --data synthetc",
+        "'synthetc' is neither a folder nor a data provider; did you mean 'synthetic'",
+    ),
+    (
+        "MOMENTUM --rules stict",
+        "expected one of strict, paper, was 'stict'; did you mean 'strict'?",
+    ),
+    (
+        "MOMENTUM --model-args position=5",
+        "model builtin/momentum: unknown field 'position'; did you mean 'positions'?",
+    ),
+    ("MOMENTUM --model-args positions=many", "positions: expected an integer, was 'many'"),
+    (
+        "MOMENTUM --model_args positions",
+        "--model-args: expected key=value,key=value, was 'positions'",
+    ),
+    ("MOMENTUM --model-args '{\"broken\": '", "--model-args: not a JSON object"),
+    (
+        "--model builtin/hold --tasks blinded_open_research --model-args a=1",
+        "model builtin/hold takes no arguments",
+    ),
+    ("MOMENTUM --agent-args depth=2", "agent react takes no arguments"),
+    (
+        'MOMENTUM --model-args \'{"rule": "\\ud800"}\'',
+        "--model-args: can't be recorded as JSON: 'utf-8' codec can't encode",
+    ),
+    (
+        "MOMENTUM --data-args seed=1e999",
+        "--data-args: can't be recorded as JSON: Out of range float values",
+    ),
+    (
+        "card verify nowhere.json --data-args seed=1e999",
+        "--data-args: can't be recorded as JSON: Out of range float values",
+    ),
+    ("MOMENTUM --limit 0", "limit: expected a value of at least 1, was 0"),
+    ("MOMENTUM --seeds 0", "seeds: expected a value from 1 to "),
+    (
+        "MOMENTUM --limit 99999999999999999999",
+        "limit: expected an integer of 64 bits, was a number of 67 bits",
+    ),
+    (
+        "MOMENTUM --max-output-tokens 99999999999999999999",
+        "--max-output-tokens: expected an integer of 64 bits, was a number of 67 bits",
+    ),
+    ("MOMENTUM --seeds five", "'five' is not a valid int"),
+    ("MOMENTUM --concurrency 0", "concurrency: expected a value from 1 to "),
+    ("MOMENTUM --temperature nan", "temperature: expected a finite number, was nan"),
+    ("MOMENTUM --windws W1", "No such option"),
+    ("--modle x", "No such option"),
+    ("tasks --jsn", "No such option"),
+    (
+        "tasks show blindd_open_research",
+        "no task or group matches 'blindd_open_research'; did you mean 'blinded_open_research'",
+    ),
+    (
+        "models --plugin no_such_plugin",
+        "--plugin no_such_plugin: can't be imported: ModuleNotFoundError",
+    ),
+    (
+        "--tasks blinded_open_research",
+        "no model given; choose one with --model builtin/momentum (see `ktdeval models`)",
+    ),
+    (
+        "--model builtin/momentum",
+        "no task given; choose one with --tasks blinded_open_research (see `ktdeval tasks`)",
+    ),
+    ("runn", "no command 'runn'; did you mean 'run'?"),
+    (
+        "MOMENTUM --timeout-s 1e12",
+        "--timeout-s: expected a value from 0.001 to 1000000, was 1000000000000.0",
+    ),
+    (
+        'MOMENTUM --windows ""',
+        "--windows: expected one or more names, was ''; give some, or omit the option",
+    ),
+    ("MOMENTUM --metrics ,", "--metrics: expected one or more names, was ','"),
+    ('MOMENTUM --out ""', "--out: expected text, was ''; omit the option for its default"),
+    ('MOMENTUM --config ""', "'--config': the path is empty"),
+    ('score ""', "'RUN': the path is empty"),
+    (
+        "MOMENTUM --data ~nobody-of-this-name/market",
+        "'~nobody-of-this-name/market' is neither a folder nor a data provider",
+    ),
+    ("view LONG", "/manifest.json: File name too long; fix that, or name another path"),
+    ("score nowhere", "nowhere: no run here (manifest.json is missing)"),
+    (
+        "score nowhere --rules stict",
+        "expected one of strict, paper, was 'stict'; did you mean 'strict'?",
+    ),
+    ("card verify nowhere.json", "nowhere.json: can't read the card: No such file or directory"),
+)
 def test_an_unknown_name_or_value_gets_a_suggestion(
     market: Path, tmp_path: Path, words: str, message: str
 ) -> None:
@@ -134,7 +253,28 @@ def test_a_stored_market_takes_no_arguments(market: Path, tmp_path: Path) -> Non
 # ----------------------------------------------------------------------------------------------------
 
 
-@on_each_row
+@on_each_row(
+    "text, message",
+    (("model: [builtin/momentum\ntasks: x\n"), "run.yaml: line 2, column 6: not YAML"),
+    ("modle: builtin/momentum\n", "run.yaml: unknown field 'modle'; did you mean 'model'"),
+    ("seeds: many\n", "run.yaml: seeds: expected an integer, was 'many'"),
+    ("windows: ''\n", "run.yaml: windows: expected one or more names, was ''"),
+    ("seeds: 0\n", "run.yaml: seeds: expected a value from 1 to "),
+    (("seeds: 2\nseeds: 3\n"), "run.yaml: line 2: key 'seeds' was already given on line 1"),
+    ("windows: {W1: true}\n", "run.yaml: windows: expected a list, was an object"),
+    ("model_args: 5\n", "run.yaml: model_args: expected an object, was 5"),
+    (
+        "data_args: {seed: .nan}\n",
+        "--data-args: can't be recorded as JSON: Out of range float values",
+    ),
+    ("limit: 2.5\n", "run.yaml: limit: expected an integer, was 2.5"),
+    ("quiet: 1\n", "run.yaml: quiet: expected true or false, was 1"),
+    (
+        "rules: papr\n",
+        "run.yaml: rules: expected one of strict, paper, was 'papr'; did you mean 'paper'?",
+    ),
+    ("a: &a [*a]\n", "run.yaml: "),
+)
 def test_a_config_file_that_is_wrong_is_named_with_its_line_or_field(
     market: Path, tmp_path: Path, text: str, message: str
 ) -> None:
@@ -633,7 +773,52 @@ def test_model_defect_fails_its_episode_in_one_line_and_resumes_once_fixed(
 
 @pytest.mark.slow
 @pytest.mark.sampled(4)
-@on_each_row
+@on_each_row(
+    "body, ends, message",
+    (
+        "1 / 0",
+        [None, None],
+        "metric 'odd' of plugin odd can't be computed: ZeroDivisionError: division by zero",
+    ),
+    ("float('nan')", [0.0, 1.0], "can't be computed: ValueError: a metric's value must be finite"),
+    (
+        "1.0, -1",
+        [None, None],
+        "metric 'odd' of plugin odd: n must be a count of observations, was -1",
+    ),
+    (
+        "None, 1, ''",
+        [None, None],
+        (
+            "can't be computed: ValueError: a metric needs either a value or the reason why it "
+            "has none"
+        ),
+    ),
+    (
+        "1.0, 1, None, {1, 2}",
+        [None, None],
+        "plugin odd: its reason and detail must be plain JSON: TypeError: Object of type set",
+    ),
+    (
+        "ledger.nav.sort() or ledger.nav[0], 1",
+        [None, None],
+        "can't be computed: ValueError: sort array is read-only",
+    ),
+    (
+        "1.25",
+        [0.0, 1.0],
+        (
+            "metric 'odd' of plugin odd: 1.25 lies outside its range 0.0 … 1.0; fix the "
+            "metric, or the range"
+        ),
+    ),
+    ("-2", [-1, None], "metric 'odd' of plugin odd: -2 lies outside its range -1 … inf"),
+    (
+        "ledger.steps.pop()",
+        [None, None],
+        "can't be computed: AttributeError: 'tuple' object has no attribute 'pop'",
+    ),
+)
 def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
     market: Path, whole: Path, tmp_path: Path, body: str, ends: list[object], message: str
 ) -> None:
@@ -740,7 +925,39 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
     assert len(list(tmp_path.glob("run/episodes/*/answers.jsonl.zst"))) == 2
 
 
-@on_each_row
+@on_each_row(
+    "reply, problem",
+    ("None", "the model gave None, which is not a ktdeval.api.Reply"),
+    (
+        "Reply(tool_calls=({'name': 'x'},))",
+        "has tool calls that are not a tuple of ToolCall: ({'name': 'x'},)",
+    ),
+    (
+        "Reply(tool_calls=(ToolCall('1', 'x', {}),))",
+        "has {} where a text is expected; arguments of a ToolCall are JSON text",
+    ),
+    (
+        "Reply(finish_reason='done')",
+        "reply ended with 'done', expected one of stop, tool_calls, length",
+    ),
+    ("json.loads('{')", "(gives.py:8)"),
+    ("sys.exit()", "SystemExit: no message (gives.py:8)"),
+    ("(_ for _ in 'x').throw(asyncio.CancelledError('gone'))", "CancelledError: gone (gives.py:8)"),
+    (
+        "Reply('', ToolCall('1', 'x', '{}'))",
+        "has tool calls that are not a tuple of ToolCall: ToolCall(id='1'",
+    ),
+    ("Reply('', None)", "has tool calls that are not a tuple of ToolCall: None"),
+    (
+        "Reply(usage={'input_tokens': 3})",
+        "has a usage that is not a ktdeval.harness.Usage: {'input_tokens': 3}",
+    ),
+    ("len(request.messages, 1)", "(gives.py:8)"),
+    (
+        "__import__('ktdeval.values.strict_json').values.strict_json.loads_untrusted({})",
+        "(gives.py:8)",
+    ),
+)
 def test_a_model_that_returns_no_reply_gets_an_error_that_describes_one(
     tmp_path: Path, reply: str, problem: str
 ) -> None:

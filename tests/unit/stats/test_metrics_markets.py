@@ -248,7 +248,15 @@ def test_margin_calls_are_turnover() -> None:
     )
 
 
-@on_each_row
+@on_each_row(
+    "fill, outcomes",
+    # 21 to 23; 28 to 25, the second having no bar for two days
+    ("next_open", [True, False]),
+    # 11 to 13; 18 to 15
+    ("next_close", [True, False]),
+    # filled at the close before: 12 to 11; 17 to 18
+    ("same_close", [False, True]),
+)
 def test_an_order_is_judged_from_its_fill_to_the_next_price_of_that_kind(
     fill: FillRule, outcomes: list[bool]
 ) -> None:

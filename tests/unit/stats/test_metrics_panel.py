@@ -541,7 +541,20 @@ def test_metric_function_gets_named_inputs_and_returns_number_or_reason() -> Non
         metric("x", **DEFINITION)(lambda ledger: None).compute(of, on, "paper")
 
 
-@on_each_row
+@on_each_row(
+    "changes, message",
+    ({"formula": " "}, "metric x: formula is empty"),
+    ({"source": ""}, "metric x: source is empty"),
+    ({"better": "more"}, "metric x: better must be 'higher', 'lower' or 'neither', was 'more'"),
+    ({"range": 1.0}, "metric x: range must be a pair"),
+    (
+        {},
+        (
+            "metric x: the function has an unknown parameter 'prices'; allowed are ledger, "
+            "market, rules"
+        ),
+    ),
+)
 def test_a_definition_is_checked_when_it_is_made(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(PluginError, match=message):
         metric("x", **(DEFINITION | changes))(lambda prices: 0.0)

@@ -455,7 +455,11 @@ def test_filings_go_through_the_deep_layers_as_in_plain_loops(
 
 
 @pytest.mark.exhaustive
-@on_each_row
+@on_each_row(
+    "task, data",
+    ("blinded_memory_only,blinded_open_research", "synthetic"),
+    ("market_news_blinded", "synthetic_us"),
+)
 def test_it_runs_tasks_of_other_kinds(task: str, data: str, tmp_path: Path) -> None:
     command = words("finmem", task, data, tmp_path / "run")
     done = ktdeval(*command, "--limit", 5, cwd=tmp_path)

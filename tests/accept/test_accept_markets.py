@@ -101,7 +101,34 @@ def markets(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict
 
 
 @pytest.mark.exhaustive
-@on_each_row
+@on_each_row(
+    "market, model, arguments, window",
+    (
+        "nasdaq",
+        "builtin/momentum",
+        {"by": "return_5d_pct", "positions": 10, "keep_rank": 20, "shorts": 10},
+        "2025-06-09:2025-10-30",
+    ),
+    (
+        "nasdaq",
+        "builtin/random",
+        {"short_probability": 0.5, "sell_probability": 0.2},
+        "2025-06-04:2025-10-30",
+    ),
+    (
+        "coins",
+        "builtin/momentum",
+        {"by": "return_20d_pct", "positions": 4, "keep_rank": 5},
+        "2024-12-20:2025-11-15",
+    ),
+    ("coins", "builtin/random", {"sell_probability": 0.2}, "2024-11-23:2025-11-15"),
+    (
+        "both",
+        "builtin/random",
+        {"sell_probability": 0.3, "short_probability": 0.3},
+        "2025-06-04:2025-10-30",
+    ),
+)
 def test_every_fill_cost_charge_and_nav_follows_from_the_vendors_file(
     market: str,
     model: str,

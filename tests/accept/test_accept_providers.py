@@ -127,7 +127,11 @@ def test_tools_in_text_give_the_same_decisions_and_the_card_says_so(
     assert card_of(chat)["call"]["tool_protocol"] == "native"
 
 
-@on_each_row
+@on_each_row(
+    "wire, behaviour, protocol",
+    ("responses", {"tools": "ignored"}, "json_schema"),
+    ("anthropic", {"tools": "refused", "json_schema": "refused"}, "text"),
+)
 def test_the_best_protocol_is_found_before_the_run_and_not_asked_for_again(
     market: Path, chat: Path, tmp_path: Path, wire: str, behaviour: dict[str, str], protocol: str
 ) -> None:
@@ -141,7 +145,30 @@ def test_the_best_protocol_is_found_before_the_run_and_not_asked_for_again(
 
 
 @pytest.mark.exhaustive
-@on_each_row
+@on_each_row(
+    "wire, words, fields, changed",
+    (
+        "responses",
+        "--reasoning-effort high --max-output-tokens 999",
+        {"reasoning.effort": "high", "max_output_tokens": 999},
+        None,
+    ),
+    (
+        "anthropic",
+        "--reasoning-tokens 2048 --max-output-tokens 9999",
+        {"thinking.type": "enabled", "thinking.budget_tokens": 2048, "max_tokens": 9999},
+        "disabled",
+    ),
+    (
+        "google",
+        "--reasoning-tokens 2048 --temperature 0.25",
+        {
+            "generationConfig.thinkingConfig.thinkingBudget": 2048,
+            "generationConfig.temperature": 0.25,
+        },
+        None,
+    ),
+)
 def test_thoughts_have_a_channel_and_options_the_words_of_their_wire(
     market: Path,
     chat: Path,

@@ -102,7 +102,11 @@ def test_its_card_verifies_when_it_is_gone(tmp_path: Path, terminal: Terminal) -
 
 
 @needs_perl
-@on_each_row
+@on_each_row(
+    "task, data",
+    ("investorbench_btc_history", "synthetic_investorbench"),
+    ("ama_btc", "synthetic_arena"),
+)
 def test_a_killed_run_resumes_without_a_difference(
     task: str, data: str, address: str, tmp_path: Path
 ) -> None:

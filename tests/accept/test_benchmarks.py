@@ -77,7 +77,100 @@ def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) 
 
 
 @pytest.mark.exhaustive
-@on_each_row
+@on_each_row(
+    "script, words, patterns",
+    (
+        "bench_simulator.py",
+        "--repeats 1",
+        ["^ktdeval +[\\d,]+ days/s .* orders, .* rejected, final NAV "],
+    ),
+    (
+        "bench_startup.py",
+        "--rounds 1",
+        [
+            "^ktdeval --help .* ms +\\d+\\.\\d\\d x +CPU .* ms +\\d+\\.\\d\\d x$",
+            "^ktdeval tasks .* ms +\\d+\\.\\d\\d x +CPU .* ms +\\d+\\.\\d\\d x$",
+            '^python -c "import ktdeval" .* ms +\\d+\\.\\d\\d x +CPU .* ms +\\d+\\.\\d\\d x$',
+        ],
+    ),
+    (
+        "bench_attribution.py",
+        "--days 810 --repeats 1",
+        ["^  statsmodels loop, one trajectory .*\\n(  ktdeval, .* x\\n)+"],
+    ),
+    (
+        "bench_qfinzero_broker.py",
+        "--symbols 3 --days 2 --orders 20",
+        ["first run .* ticks/s", "logs identical: True; folded state identical: True"],
+    ),
+    (
+        "bench_memory.py",
+        "--memories 300 --floats 8 --texts 20 --repeats 1",
+        [
+            (
+                "^retrieval over 300 memories of 8 floats: [\\d.]+ ms, by one score [\\d.]+ "
+                "ms\\nmemory of 20 texts: "
+            )
+        ],
+    ),
+    ("settled_grid.py", "--trials 2", ["^\\| no effect \\| obrien-fleming \\| .* \\| 0 of 2 \\| "]),
+    (
+        "bench_documents.py",
+        "--sizes 300,600",
+        ["^ +600 items: import .* peak MiB \\d+", "^exponents: import "],
+    ),
+    (
+        "bench_growth.py",
+        "--sizes 30,40 --days 3",
+        [
+            "^ +1,600 bars: import .* s, peak .* MiB; exponents: time .*, memory ",
+            "^ +1,600 bars: run builtin/momentum .* s, peak .* MiB; exponents: time .*, memory ",
+            "^ +1,600 bars: run builtin/random .* s, peak .* MiB; exponents: time .*, memory ",
+        ],
+    ),
+    ("coverage_intervals.py", "--samples 2 --days 20", ["\\A.*\\nmean .*\\nratio .*\\ndrawdown "]),
+    (
+        "anytime.py",
+        "--years 20 --days 120",
+        ["^\\| normal \\| symmetric \\| [\\d.]+ \\|", "^\\| rare crashes \\| fixed \\| "],
+    ),
+    (
+        "bench_calls.py",
+        "--calls 8 --concurrency 4 --repeats 1 --peer-calls 4 --skip-growth",
+        [
+            "^  bare SDK on threads.* s +\\d+\\.\\d\\d x ideal",
+            "^  ktdeval calls, durable.* s +\\d+\\.\\d\\d x ideal",
+            "^  ktdeval whole episodes, durable.* s +\\d+\\.\\d\\d x ideal",
+        ],
+    ),
+    (
+        "bench_command.py",
+        "--steps 1 --programs 2",
+        [
+            "^  react +[\\d.]+ ms +1.00 x react",
+            "^  command, none +[\\d.]+ ms +[\\d.]+ x react +[+-][\\d.]+ ms a call",
+            "^2 programs at once, command, none: [\\d.]+ s, 2 of 2 decided",
+        ],
+    ),
+    (
+        "bench_remote.py",
+        "--episodes 40 --only bare,load",
+        ["^all keys by boto3 alone ", "^load the marks of one model in one window .* 7 "],
+    ),
+    (
+        "informed_traders.py",
+        "--tasks blinded_memory_only --policies one --windows W1,W2",
+        ["^\\| blinded_memory_only \\| informed, one \\| 2 \\| 0 \\|  \\| 0 of 0 \\| "],
+    ),
+    (
+        "rebased_cost.py",
+        "--windows W1 --rules momentum",
+        [
+            "^\\| open_research: momentum \\| [\\d.-]+ → ",
+            "^\\| fixed_candidate: momentum \\| [\\d.-]+ → ",
+        ],
+    ),
+)
 def test_a_benchmark_prints_its_figures(
     script: str, words: str, patterns: list[str], tmp_path: Path
 ) -> None:

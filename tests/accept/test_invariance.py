@@ -273,7 +273,16 @@ def test_a_window_that_does_not_mix_with_the_others_is_named(session: Session) -
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(3)
-@on_each_row
+@on_each_row(
+    "changes, reason",
+    ("--model builtin/reversal", "different models"),
+    ("--model-args positions=5", "different models"),
+    ("--temperature 0.1", "different call parameters"),
+    ("--rules paper", "different metric rules"),
+    ("--limit 2", "different limits of steps"),
+    ("--seeds 1", "unpaired: it has not finished window"),
+    ("--data synthetic --data-args seed=5", "different snapshots"),
+)
 def test_runs_that_differ_in_anything_else_are_refused(
     session: Session, changes: str, reason: str
 ) -> None:

@@ -227,7 +227,42 @@ def test_a_process_is_left_as_it_was(tmp_path: Path) -> None:
     assert state() == before
 
 
-@on_each_row
+@on_each_row(
+    "task, options, kind, words",
+    (
+        "blinded_open_research",
+        {"window": "W1"},
+        "ConfigError",
+        "unknown field 'window'; did you mean 'windows'",
+    ),
+    (
+        "blinded_open_research",
+        {"windows": ""},
+        "ConfigError",
+        "windows: expected one or more names, was ''",
+    ),
+    ("blinded_open_research", {"dry_run": True}, "UsageError", "--dry-run only estimates a run"),
+    ("blinded_open_research", {"plugin": ["no.py"]}, "PluginError", "no.py: no such file"),
+    (
+        "blinded_open_research",
+        {"out": "a\x00b"},
+        "ConfigError",
+        "--out: expected text, was 'a\\x00b'",
+    ),
+    (
+        "blinded_open_research",
+        {"metrics": 3},
+        "UsageError",
+        "metrics: each must be a name or a decorated metric",
+    ),
+    (
+        ["blinded_open_research", 3],
+        {},
+        "UsageError",
+        "tasks: each must be a name or a task with spec(), as a QATask",
+    ),
+    ([], {}, "UsageError", "no task given"),
+)
 def test_an_impossible_run_is_refused_in_one_line(
     task: Any, options: dict[str, Any], kind: str, words: str
 ) -> None:
@@ -235,7 +270,21 @@ def test_an_impossible_run_is_refused_in_one_line(
         ktdeval.evaluate("builtin/hold", task, **options)
 
 
-@on_each_row
+@on_each_row(
+    "function, arguments, options, words",
+    (
+        "evaluate",
+        [3, "blinded_open_research"],
+        {},
+        "a model must be a name, an object with reply(request) or a function, was int",
+    ),
+    ("compare", [], {}, "no run is given; name at least one"),
+    ("compare", ["runs/one"], {"metric": "x"}, "did you mean 'metrics'"),
+    ("compare", ["runs/one"], {"metrics": 3}, "metrics: expected a list, was 3"),
+    ("effects", ["runs/one", 3], {}, "expected a path, was 3"),
+    ("load_run", [3], {}, "expected a path, was 3"),
+    ("report", [None], {}, "expected a path, was null"),
+)
 def test_impossible_arguments_are_refused_in_one_line(
     function: str, arguments: list[Any], options: dict[str, Any], words: str
 ) -> None:

@@ -196,7 +196,26 @@ SETTINGS = {"days": DAYS, "minutes": MINUTES}
 
 
 @pytest.mark.sampled(5)
-@on_each_row
+@on_each_row(
+    "setting, how, moment",
+    # a dividend's ex-day opens
+    ("days", "stepped", "2025-01-08T14:30:00Z"),
+    # the last moment of a day, and of a contract that is not listed
+    ("days", "stepped", "2025-01-08T20:59:59.999999999Z"),
+    # an expiry
+    ("days", "stepped", "2025-01-17T21:00:00Z"),
+    # a weekend
+    ("days", "idle", "2025-01-18T12:00:00Z"),
+    # before a split
+    ("days", "stepped", "2025-01-21T14:29:59.999999999Z"),
+    # after another one
+    ("days", "idle", "2025-01-29T15:00:00Z"),
+    ("days", "stepped", "2025-02-21T20:59:59Z"),
+    ("minutes", "stepped", "2025-01-06T14:31:00Z"),
+    ("minutes", "stepped", "2025-01-06T15:01:59.999999999Z"),
+    ("minutes", "idle", "2025-01-07T03:00:00Z"),
+    ("minutes", "stepped", "2025-01-10T20:59:59Z"),
+)
 def test_no_answer_of_the_story_depends_on_later_data(setting: str, how: str, moment: str) -> None:
     worlds = small_world(), poison(small_world(), at(moment))
     assert_same(
@@ -208,7 +227,32 @@ def test_no_answer_of_the_story_depends_on_later_data(setting: str, how: str, mo
 
 
 @pytest.mark.sampled(6)
-@on_each_row
+# Just before and just at the ends of bars, corporate actions, announcements, publications, releases and a revision.
+@on_each_row(
+    "moment",
+    ("2024-11-01T00:00:00Z",),
+    ("2024-12-31T00:00:00Z",),
+    ("2025-01-03T12:00:00Z",),
+    ("2025-01-06T14:30:00Z",),
+    ("2025-01-06T14:30:59.999999999Z",),
+    ("2025-01-06T15:01:59.999999999Z",),
+    ("2025-01-06T20:59:59Z",),
+    ("2025-01-06T21:00:00Z",),
+    ("2025-01-06T23:00:00Z",),
+    ("2025-01-07T00:00:00Z",),
+    ("2025-01-07T21:30:00Z",),
+    ("2025-01-08T12:00:00Z",),
+    ("2025-01-09T15:00:00Z",),
+    ("2025-01-10T21:00:00Z",),
+    ("2025-01-13T14:30:00Z",),
+    ("2025-01-15T13:29:59.999999999Z",),
+    ("2025-01-15T13:30:00Z",),
+    ("2025-01-21T14:29:59Z",),
+    ("2025-01-21T14:30:00Z",),
+    ("2025-02-12T13:29:00Z",),
+    ("2025-02-21T21:00:00Z",),
+    ("2025-03-15T00:00:00Z",),
+)
 def test_no_price_or_event_depends_on_later_data(moment: str) -> None:
     as_of_ns = at(moment)
     worlds = small_world(), poison(small_world(), as_of_ns)

@@ -41,7 +41,13 @@ def table_of_figures(tab: Any, chart: str, values: list[float | None]) -> list[s
     )
 
 
-@on_each_row
+@on_each_row(
+    "chart, values, figures",
+    ("drawdown", [100.0, None, 90.0], ["0.00 %", "– not defined", "−10.00 %"]),
+    ("drawdown", [None, 100.0, 80.0], ["– not defined", "0.00 %", "−20.00 %"]),
+    ("equity", [100.0, None, 90.0], ["0.00 %", "– not defined", "−10.00 %"]),
+    ("equity", [None, 100.0, 120.0], ["– not defined", "0.00 %", "20.00 %"]),
+)
 def test_a_day_without_a_value_is_a_dash_among_the_figures(
     tab: Any, chart: str, values: list[float | None], figures: list[str]
 ) -> None:

@@ -99,7 +99,19 @@ def test_the_quick_look_at_margin_never_misses_a_call(
     assert not missed or next_look(account, Rules(), frame, 0) <= missed[0]
 
 
-@on_each_row
+# Ten shares bought at 100 on a bar with a volume of 1,000.
+@on_each_row(
+    "what, changes, words",
+    ("account", {"cash_e4": 1}, "cash is not its movements"),
+    ("account", {"fees_e4": 7}, "FEE is not the sum"),
+    ("account", {"dividends_e4": 7}, "dividends are not"),
+    ("account", {"positions": {}}, "not the sum of its changes"),
+    ("trade", {"price_e4": 1_020_000}, "outside of its bar"),
+    ("trade", {"qty": 0}, "not above 0|not the sum of its changes"),
+    ("trade", {"fee_e4": 1}, "fee is not"),
+    ("trade", {"bar": [1_000_000, 1_000_000, 1_000_000, 1_000_000, 9]}, "no such volume"),
+    ("order", {"filled_qty": 11}, "beyond its quantity"),
+)
 def test_a_state_that_was_tampered_with_is_found(
     what: str, changes: dict[str, Any], words: str
 ) -> None:

@@ -19,15 +19,8 @@ def beside(module: str) -> dict[str, Any]:
     return dict(load_yaml(Path(module).with_suffix(".yaml")))
 
 
-def on_each_row(names: Any, *rows: Sequence[Any]) -> Callable[..., Any]:
-    """Run a test on each row; `names` are those of its arguments, joined by commas.
-
-    Without rows they come from the table of the test's name in the YAML file beside it.
-    """
-    if callable(names):
-        arguments, *rows = beside(names.__code__.co_filename)[names.__name__.removeprefix("test_")]
-        return pytest.mark.parametrize(arguments, rows, ids=list(map(_id, rows)))(names)
-
+def on_each_row(names: str, *rows: Sequence[Any]) -> Callable[..., Any]:
+    """Run a test on each row; `names` are those of its arguments, joined by commas."""
     return pytest.mark.parametrize(names.split(", "), rows, ids=[_id(row) for row in rows])
 
 

@@ -23,7 +23,7 @@ help:
 	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, a container, fuzzing"
 	@echo "make snapshots  write the printed texts that stand in tests again, after a change of wording that is meant"
 	@echo "make lint     ruff, mypy, import-linter, the size of each room, names, and wording"
-	@echo "make mutants ROOM=trading  the stored mutants of a room, each against its killer; CHOOSE=1 draws them anew, SEARCH=1 tries survivors again; without ROOM the figures of all"
+	@echo "make mutants ROOM=trading  the stored mutants of a room, each against its killer; CHOOSE=1 draws them anew, SEED=2 others to try once, SEARCH=1 tries survivors again; without ROOM the figures of all"
 	@echo "make floors   delete each package of tasks/ and plugins/ in turn from a copy, and try the rest: some four minutes"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
@@ -143,7 +143,7 @@ floors: $(VENV)/.installed-dev
 # One process: its children are forked for each mutant.
 mutants: $(VENV)/.installed-dev
 	env $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice -n 19 \
-		$(BIN)/python tests/mutants/run_mutants.py $(ROOM) $(if $(CHOOSE),--choose) $(if $(SEARCH),--search) $(if $(SLOW),--slow)
+		$(BIN)/python tests/mutants/run_mutants.py $(ROOM) $(if $(CHOOSE),--choose) $(if $(SEARCH),--search) $(if $(SEED),--seed $(SEED)) $(if $(SLOW),--slow)
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

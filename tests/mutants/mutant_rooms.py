@@ -124,13 +124,13 @@ def _has(path: Path, mutant: Mutant) -> bool:
     return is_there(ast.parse(path.read_bytes()), mutant)
 
 
-def choose(room: Room, count: int = COUNT) -> list[Mutant]:
-    """Draw mutants with a fixed seed, spread over modules in proportion to their statements."""
+def choose(room: Room, count: int = COUNT, seed: str = "") -> list[Mutant]:
+    """Draw mutants by a seed, spread over modules in proportion to their statements."""
     ranked: list[tuple[float, Mutant]] = []
     for module, path in room.files.items():
         tree = ast.parse(path.read_bytes())
         n_statements = sum(isinstance(node, ast.stmt) for _, node in nodes_of(tree))
-        chance = random.Random(module)
+        chance = random.Random(module + seed)
         faults = list(faults_of(module, tree))
         chance.shuffle(faults)
         one_a_node = dict(reversed(faults))

@@ -235,6 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("room", nargs="?", help="a package; without it: the stored figures of all")
     parser.add_argument("--choose", action="store_true", help="choose mutants anew and store them")
     parser.add_argument("--search", action="store_true", help="look for killers of survivors, too")
+    parser.add_argument("--seed", default="", help="try others than the stored ones; store none")
     parser.add_argument("--slow", action="store_true", help="try tests that are marked slow, too")
     parser.add_argument("--repository", type=Path, default=HERE.parents[1])
     parser.add_argument("--stored", type=Path, default=HERE / "stored")
@@ -248,7 +249,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     room = find_room(given.room, given.repository.resolve())
     path = given.stored / f"{given.room}.csv"
-    if given.choose:
+    if given.seed:
+        stored = choose(room, seed=given.seed)
+    elif given.choose:
         stored = draw(room, given.stored.parent / "kept.csv")
     elif path.exists():
         stored = read_mutants(path)
@@ -260,12 +263,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     there = [place for place in places.values() if place is not None]
     with tempfile.TemporaryDirectory(prefix="ktdeval-mutants-") as folder:
         measurement = Measurement(room, there, mutant_hook.install(there, Path(folder)))
-        measurement.search = given.choose or given.search
+        measurement.search = bool(given.choose or given.search or given.seed)
         measurement.slow = given.slow
         measurement.patience = given.patience
         measure(measurement)
 
-    if measurement.search:
+    if measurement.search and not given.seed:
         write_mutants(path, [*measurement.mutants, *missing])
     return report(measurement, there, missing)
 

@@ -5,6 +5,7 @@ planted faults.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -207,6 +208,17 @@ def test_stored_killer_that_no_longer_kills_or_lost_place_fails(
     ]
 
 
+@pytest.mark.slow
+def test_another_seed_tries_other_faults_and_stores_none(shop: Path) -> None:
+    done = run(shop, PLANTED, "--seed", "2")
+
+    assert done.returncode == 0, done
+    assert [each.killed_by for each in read_mutants(shop / "toy_shop.csv")] == list(
+        PLANTED.values()
+    )
+    assert re.search(r"^toy_shop +\d+ +0 +[1-9]", done.stdout, re.MULTILINE)
+
+
 def test_a_place_that_moved_within_its_room_is_found(shop: Path) -> None:
     room = find_room("toy_shop", shop)
     mutant = Mutant("toy_shop.prices", "total", "n > 0", 0, "n >= 0")
@@ -226,6 +238,7 @@ def test_mutants_are_the_same_each_time_one_at_a_place(shop: Path) -> None:
     drawn = choose(room, 6)
 
     assert drawn == choose(room, 6)
+    assert drawn != choose(room, 6, seed="2")
     assert len(drawn) == len({(each.function, each.before, each.occurrence) for each in drawn}) == 6
     with pytest.raises(SystemExit, match="no room 'shop'"):
         find_room("shop", shop)

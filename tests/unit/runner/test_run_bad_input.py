@@ -419,9 +419,9 @@ def test_a_folder_that_can_not_be_made_is_refused(market: Path, tmp_path: Path, 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_folder_is_refused(market: Path, tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o555)
-    assert "can't make the run folder: Permission denied" in refused(
-        tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "locked/run"
-    )
+    words = (*MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "locked/run")
+    expected = "locked/run: can't be written: Permission denied; choose another --out"
+    assert expected in refused(tmp_path, *words)
 
 
 def test_a_cache_folder_that_can_not_be_made_is_one_line_with_a_way_out(tmp_path: Path) -> None:

@@ -782,6 +782,31 @@ def test_an_order_of_single_shares_of_50_ends_to_the_share_and_the_cent(
     )
 
 
+@pytest.mark.parametrize(
+    ("cash", "shares", "end", "cash_after"),
+    [
+        # two shares at 50 cost 100, and the fee is 1
+        (10_100, 2, ("filled", None, 2), 0),
+        (10_099, 2, ("partially_filled", "cash", 1), 4_999),
+        # a buy that goes on to a holding is not cut
+        (15_100, 3, ("filled", None, 3), 0),
+        (15_099, 3, ("rejected", "cash", 0), 15_099),
+    ],
+)
+def test_buying_a_short_back_pays_the_fee_out_of_the_cash(
+    cash: int, shares: int, end: tuple[str, str | None, int], cash_after: int
+) -> None:
+    market = market_of("us_equity", opens=[[50], [50]])
+    no_margin = Shorting(borrow_pct_a_year=0, initial_margin_pct=0, maintenance_margin_pct=0)
+    venue = dataclasses.replace(SINGLE_SHARES, fees=Fees(minimum=1.0), short=no_margin)
+    day = MarketTape.from_snapshot(market, dataclasses.replace(ROOMY, venue=venue)).day(1)
+
+    settled = settle(Account(cash, {0: Position(-2)}), day, (order(0, "BUY", shares),), 0)
+
+    assert ends(settled) == [end]
+    assert settled.after.cash_minor == cash_after
+
+
 def test_interest_is_the_same_for_every_day_after_any_number_of_nights() -> None:
     """At a price that stands, no weekend, holiday or half day shows in a charge, the cash, the NAV
     or what an order comes to.

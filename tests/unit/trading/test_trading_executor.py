@@ -798,13 +798,30 @@ def test_buying_a_short_back_pays_the_fee_out_of_the_cash(
 ) -> None:
     market = market_of("us_equity", opens=[[50], [50]])
     no_margin = Shorting(borrow_pct_a_year=0, initial_margin_pct=0, maintenance_margin_pct=0)
-    venue = dataclasses.replace(SINGLE_SHARES, fees=Fees(minimum=1.0), short=no_margin)
+    fees = Fees(minimum=1.0, sell_levy_per_unit=0.5)  # a levy is on sales alone
+    venue = dataclasses.replace(SINGLE_SHARES, fees=fees, short=no_margin)
     day = MarketTape.from_snapshot(market, dataclasses.replace(ROOMY, venue=venue)).day(1)
 
     settled = settle(Account(cash, {0: Position(-2)}), day, (order(0, "BUY", shares),), 0)
 
     assert ends(settled) == [end]
     assert settled.after.cash_minor == cash_after
+
+
+@pytest.mark.parametrize(
+    ("cash", "end"), [(5_100, ("filled", None, 2)), (5_099, ("rejected", "margin", 0))]
+)
+def test_a_short_sale_needs_cash_for_its_margin_and_its_fee(
+    cash: int, end: tuple[str, str | None, int]
+) -> None:
+    """Two shares of 50 bring 100 less a fee of 1, and 150 must be there."""
+    market = market_of("us_equity", opens=[[50], [50]])
+    venue = dataclasses.replace(SINGLE_SHARES, fees=Fees(minimum=1.0))
+    day = MarketTape.from_snapshot(market, dataclasses.replace(ROOMY, venue=venue)).day(1)
+
+    settled = settle(Account(cash, {}), day, (order(0, "SELL", 2),), 0)
+
+    assert ends(settled) == [end]
 
 
 def test_interest_is_the_same_for_every_day_after_any_number_of_nights() -> None:

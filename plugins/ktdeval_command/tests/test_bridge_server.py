@@ -16,7 +16,9 @@ from ktdeval.harness import Message, Opaque, Reply, ToolCall
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.call_memory import CallMemory
 from ktdeval_command.loopback_server import ServerLimits, serving
+from ktdeval_command.wire.bridge_request import BridgeRequest
 from support.providers.bridge_clients import (
+    LOOK,
     MODEL,
     ONE_CALL,
     SCHEMA,
@@ -27,7 +29,8 @@ from support.providers.bridge_clients import (
     asked_raw,
     bridge,
 )
-from support.raw_requests import answer_to, statuses
+from support.raw_requests import ambiguous_requests, answer_to, statuses
+from support.threads import wait_for_error_text
 
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"
@@ -210,6 +213,18 @@ def test_hostile_bodies_are_refused_in_the_providers_form(path: str) -> None:
     assert running.requests == []
 
 
+@pytest.mark.parametrize("path", FORMS)
+def test_a_body_beyond_the_limit_is_refused_before_it_is_kept(path: str) -> None:
+    limits = ServerLimits(body_bytes=1000)
+    with bridge(limits=limits) as running:
+        answered = asked_raw(running, path, b"x" * 1001)
+        far_beyond = asked_raw(running, path, b"", headers={**BEARER, "Content-Length": "99999999"})
+
+    for each in (answered, far_beyond):
+        assert each.status == 413
+        assert message_of(each) == "the body has over 1,000 bytes"
+
+
 @pytest.mark.parametrize(
     ("headers", "message"),
     [
@@ -231,6 +246,17 @@ def test_other_forms_of_bodies_are_refused(headers: dict[str, str], message: str
 
     assert statuses(answer) == [400]
     assert message.encode() in answer
+
+
+@pytest.mark.parametrize("name", ambiguous_requests("POST", CHAT))
+def test_a_request_readable_in_two_ways_is_refused_with_what_follows(name: str) -> None:
+    given = f"Host: 127.0.0.1\r\nx-api-key: {TOKEN}\r\n".encode()
+    sent = ambiguous_requests("POST", CHAT)[name].replace(b"Host: 127.0.0.1\r\n", given, 1)
+    with bridge() as running:
+        answer = answer_to(running.server.server_address[1], sent)
+
+    assert statuses(answer) == [400]
+    assert running.requests == []
 
 
 def test_two_keys_of_one_name_are_refused() -> None:
@@ -324,6 +350,16 @@ def test_calls_and_results_that_do_not_match_are_refused(turns: Any, message: st
     assert message in message_of(answered)
 
 
+def test_results_may_come_in_another_order_and_ids_again_in_a_later_turn() -> None:
+    turns = [USER, calls("a", "b"), result("b"), result("a"), calls("a"), result("a")]
+    with bridge(TEXT) as running:
+        answered = asked_raw(running, CHAT, json.dumps({"model": "m", "messages": turns}).encode())
+
+    assert answered.status == 200
+    order = [message.tool_call_id for message in running.asked.messages if message.role == "tool"]
+    assert order == ["b", "a", "a"]
+
+
 def test_half_a_character_is_replaced() -> None:
     body = b'{"model": "m", "messages": [{"role": "user", "content": "cut \\ud83d"}]}'
     with bridge(TEXT) as running:
@@ -356,6 +392,16 @@ def test_a_choice_of_a_tool_that_is_not_there_is_refused() -> None:
     assert message_of(answered) == "tool_choice: 'sell' is no tool of the request"
 
 
+def test_a_call_with_an_id_of_an_earlier_one_gets_its_own() -> None:
+    turns = [USER, calls("call_a"), result("call_a")]
+    body = json.dumps({"model": "m", "messages": turns}).encode()
+    with bridge(ONE_CALL) as running:
+        answered = asked_raw(running, CHAT, body)
+
+    (call,) = answered.json()["choices"][0]["message"]["tool_calls"]
+    assert call["id"] != LOOK.id
+
+
 # ---- answers
 
 
@@ -365,6 +411,27 @@ def test_equal_replies_are_equal_bytes_but_for_their_number() -> None:
         second = asked_raw(running, CHAT, QUESTION).body
 
     assert first.replace(b"chatcmpl-1", b"chatcmpl-2") == second
+
+
+def test_a_defect_of_ours_is_answered_and_shown_and_the_bridge_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    replies = iter([ZeroDivisionError("secret"), TEXT])
+
+    def answer(_: BridgeRequest) -> Reply:
+        given = next(replies)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    server = BridgeServer(answer, TOKEN, MODEL)
+    with serving(server):
+        made = Bridge(server)
+        failed = asked_raw(made, CHAT, QUESTION)
+        assert asked_raw(made, CHAT, QUESTION).status == 200
+
+    assert (failed.status, message_of(failed)) == (502, "the bridge failed on this request")
+    wait_for_error_text(capsys, "ZeroDivisionError")
 
 
 # ---- connections that are kept

@@ -6,10 +6,15 @@ import asyncio
 import json
 import re
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+
+from ktdeval.errors import ModelError
+from ktdeval.runner.scoring.verify import RecordedModel
 
 pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is not here")
 
@@ -134,6 +139,31 @@ def test_a_coroutine_asks_by_the_asynchronous_client() -> None:
     assert len(outcome.decision.action) == 1
 
 
+def test_anthropics_form_is_answered_at_its_own_address() -> None:
+    anthropic = pytest.importorskip("anthropic")
+
+    def act(desk: FrameworkDesk) -> None:
+        client = anthropic.Anthropic(base_url=desk.anthropic_base_url, api_key=desk.api_key)
+        asked = [{"role": "user", "content": desk.prompt}]
+        with client:
+            reply = client.messages.create(model="any", max_tokens=100, messages=asked)
+        assert reply.content[0].text == "Buy."
+        desk.submit(orders())
+
+    assert len(outcome_of(act, Reply("Buy.")).decision.action) == 1
+
+
+def test_without_the_key_nothing_is_answered() -> None:
+    def act(desk: FrameworkDesk) -> None:
+        for address in (f"{desk.base_url}/models", desk.mcp_url.replace("/mcp", "/tools")):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(address, timeout=30)
+            assert refused.value.code == 401
+            refused.value.close()
+
+    outcome_of(act)
+
+
 # --- memory
 
 
@@ -148,6 +178,22 @@ def test_identities_in_its_memory_are_withheld() -> None:
 def test_what_is_no_json_is_refused_as_memory() -> None:
     with pytest.raises(PluginError, match="must return plain JSON or None, got set"):
         outcome_of(lambda desk: {1, 2})
+
+
+def raises_after_a_look(desk: FrameworkDesk) -> None:
+    desk.call_tool("look", {"stock_id": handle()})
+    raise ValueError(f"no idea of {CODE} with {desk.api_key}")
+
+
+def test_an_agent_that_raises_later_fails_the_step_and_keeps_its_memory() -> None:
+    outcome = outcome_of(raises_after_a_look, memory="before")
+
+    assert (outcome.decision.provenance, outcome.decision.memory) == ("error", "before")
+    assert outcome.counts.failures == {"agent_raised": 1}
+    said = outcome.transcript.external.report["raised"]
+    assert said.startswith("ValueError: no idea of ")
+    assert "[token]" in said
+    assert CODE not in said
 
 
 # --- failures
@@ -190,6 +236,21 @@ def test_what_was_accepted_stands_though_the_agent_raises_then() -> None:
 
 
 @pytest.mark.parametrize("catches", [False, True], ids=["raised on", "caught"])
+def test_a_failed_call_of_the_model_fails_the_step_under_its_own_kind(catches: bool) -> None:
+    def act(desk: FrameworkDesk) -> None:
+        try:
+            loop(desk)
+        except Exception:
+            if not catches:
+                raise
+
+    outcome = outcome_of(act, ModelError("overloaded", "HTTP 529"))
+
+    assert outcome.decision.provenance == "error"
+    assert outcome.counts.failures == {"model_overloaded": 1}
+
+
+@pytest.mark.parametrize("catches", [False, True], ids=["raised on", "caught"])
 def test_a_spent_budget_ends_the_episode_whatever_the_agent_makes_of_it(catches: bool) -> None:
     def act(desk: FrameworkDesk) -> None:
         try:
@@ -224,6 +285,17 @@ def test_a_missing_client_is_named_with_what_installs_it(monkeypatch: pytest.Mon
 
 def never(desk: FrameworkDesk) -> None:
     raise AssertionError("the framework was started")
+
+
+@pytest.mark.parametrize("act", [loop, raises_after_a_look])
+def test_a_step_is_executed_again_without_the_framework(act: Callable[[Any], None]) -> None:
+    outcome = outcome_of(act, calls_tool("submit_action", orders()), memory="before")
+
+    model = RecordedModel()
+    model.begin_step(outcome.transcript)
+    again = session_of(model).decide(FrameworkAgent(never), OBSERVATION, "before")
+
+    assert again == outcome
 
 
 def test_nothing_is_started_for_a_plan() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ktdeval.registry import Wheel, load_plugins
 from ktdeval.values import sha256_hex
@@ -38,6 +40,24 @@ def files(**changes: Any) -> dict[str, str]:
         for path, data in task_files(replace(EPISODE, **changes), CONTENT).items()
         if not path.endswith(".whl")
     }
+
+
+def test_the_agents_container_shares_the_tokens_folder_alone_to_read() -> None:
+    made = files()
+    compose = yaml.safe_load(made["environment/docker-compose.yaml"])
+    main, market = compose["services"]["main"], compose["services"]["market"]
+    assert main["volumes"] == ["ktdeval:/ktdeval:ro"]
+    assert market["volumes"] == ["ktdeval:/ktdeval"]
+    assert "pip" not in made["environment/Dockerfile"]
+    assert "COPY ktdeval-tools stdio_relay.py " in made["environment/Dockerfile"]
+
+
+def test_the_market_is_asked_for_with_quoted_options() -> None:
+    script = files()["environment/market/play.sh"]
+    assert "    --tasks market_blinded \\\n" in script
+    assert """    --data-args 'words=it'"'"'s two' \\\n""" in script
+    done = subprocess.run(["sh", "-n"], input=script, text=True, check=False)
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize("path", ["environment/market/Dockerfile", "tests/Dockerfile"])
@@ -150,6 +170,13 @@ def test_what_can_be_no_task_of_harbor_is_refused(
 ) -> None:
     assert problem in terminal.refusal("train", "harbor", *words, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, terminal: Terminal) -> None:
+    (tmp_path / "mine.txt").write_text("kept")
+    refusal = terminal.refusal("train", "harbor", "--tasks", "market_blinded", "--out", tmp_path)
+    assert "holds something else" in refusal
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 @pytest.mark.slow

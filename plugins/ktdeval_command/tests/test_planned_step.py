@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ktdeval.calls import USUAL_TOKENS
 from ktdeval.runner.rehearsals.conversation_size import TYPICAL, MeasuringModel
 from ktdeval_command.planned_step import Measured, plan_decision
 from support.tasks.ktdfin_market import small_market
@@ -21,6 +24,21 @@ def played(measured: Measured | None, task: str = "blinded_open_research") -> Me
 
 def size(tokens: int, calls: int = 1) -> Measured:
     return Measured(version="1.2", date="2026-11-28", tokens_a_call=tokens, calls_a_step=calls)
+
+
+# three turns of research and the submission; with the paper's protocol last words between them
+@pytest.mark.parametrize(
+    ("task", "of_react"), [("blinded_open_research", 4), ("blinded_open_research_paper", 5)]
+)
+@pytest.mark.parametrize("tokens", [0, 6_600, 17_700])
+def test_each_planned_call_has_the_tokens_of_the_program(
+    tokens: int, task: str, of_react: int
+) -> None:
+    bare, whole = played(size(0), task), played(size(tokens), task)
+    assert whole.requests == bare.requests == 5  # the program's last words are a call
+    assert played(None, task).requests == of_react
+    more = whole.sent.tokens(USUAL_TOKENS) - bare.sent.tokens(USUAL_TOKENS)
+    assert more == pytest.approx(tokens * bare.requests, rel=0.01, abs=1)
 
 
 def test_calls_besides_those_for_tools_are_planned() -> None:

@@ -85,6 +85,22 @@ def test_codex() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "off"),
+    [
+        ("claude", "--disallowedTools WebSearch,WebFetch"),
+        ("codex", '-c web_search="disabled"'),
+        ("gemini", '[[rule]] toolName = ["google_web_search", "web_fetch"] decision = "deny"'),
+        ("opencode", '"permission": { "webfetch": "deny", "websearch": "deny" }'),
+    ],
+)
+def test_a_known_program_looks_nothing_up_by_itself(name: str, off: str) -> None:
+    step = ready(name, name)
+    said = [" ".join(step.argv), *(data.decode() for data in step.files.values())]
+
+    assert off in " ".join(" ".join(said).split())
+
+
 @pytest.mark.parametrize("name", shipped_profiles())
 def test_no_token_and_no_address_of_a_step_is_written_into_the_folder(name: str) -> None:
     """Folders are archived, and equal steps have equal folders."""
@@ -158,6 +174,17 @@ def test_an_unknown_profile_names_the_near_ones() -> None:
 )
 def test_a_command_line_is_split_and_not_expanded(run: str, words: tuple[str, ...]) -> None:
     assert run_words(run) == words
+
+
+def test_braces_of_a_command_line_are_the_programs_own() -> None:
+    words = run_words("sh -c 'x=${prompt}; echo {tools_token}' {tools_stdio}")
+
+    assert prepare_start(Profile(), words, VALUES).argv == (
+        "sh",
+        "-c",
+        "x=${prompt}; echo {tools_token}",
+        "{tools_stdio}",
+    )
 
 
 def test_a_path_of_a_program_holds_from_every_folder(
@@ -346,6 +373,24 @@ def test_a_program_of_npm_shows_its_packages_and_node(
     )
 
 
+def test_a_script_of_a_virtual_environment_shows_its_parts_and_its_python(tmp_path: Path) -> None:
+    """Never the folder that the environment was made in: it may be a project's, with its data."""
+    base = program(tmp_path / "python" / "bin" / "python3.12")
+    program(tmp_path / "python" / "lib" / "python3.12" / "os.py")
+    venv = tmp_path / "venv"
+    script = program(venv / "bin" / "agent", f"#!{venv}/bin/python")
+    (venv / "pyvenv.cfg").write_text("")
+    (venv / "bin" / "python").symlink_to(base)
+    (venv / "lib").mkdir()
+    (venv / "lib64").symlink_to("lib")
+    (venv / "data").mkdir()
+
+    shown, path = place_of(script)
+    own = [f"{venv}/{name}" for name in ("bin", "lib", "lib64", "pyvenv.cfg")]
+    assert shown == [*own, str(base.parent), str(tmp_path / "python" / "lib")]
+    assert path.startswith(f"{venv}/bin:")
+
+
 def test_an_interpreter_outside_the_system_shows_its_library_too(tmp_path: Path) -> None:
     python = program(tmp_path / "3.11.7" / "bin" / "python3.11")
     library = tmp_path / "3.11.7" / "lib" / "python3.11"
@@ -359,6 +404,14 @@ def test_an_interpreter_outside_the_system_shows_its_library_too(tmp_path: Path)
 @pytest.mark.parametrize("name", ["sh", "no-such-program-here", "/no/such/folder/agent"])
 def test_a_program_of_the_system_or_none_shows_nothing(name: str) -> None:
     assert place_of(name) == ([], "")
+
+
+def test_a_script_at_home_or_in_an_environments_project_shows_nothing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "pyvenv.cfg").write_text("")
+    for folder in ("agents", "home"):
+        assert place_of(program(tmp_path / folder / "agent.sh", "#!/bin/sh"))[0] == []
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from ktdeval_command.program import (
 )
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError
 from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces, WorkspaceError
+from support.tables import on_each_row
 
 PYTHON = "/usr/bin/python3"
 LIMITS = ProgramLimits(wall_s=60.0)
@@ -152,6 +153,46 @@ def test_a_gigabyte_of_output_fills_nothing(
     assert done.folder.size == 0
 
 
+DAEMON = """
+import os, socket, sys, time
+port, ends = sys.argv[1:]
+read, write = os.pipe()
+if os.fork():
+    os.read(read, 1)
+    time.sleep(0 if ends == "exit" else 1000)
+    sys.exit()
+os.setsid()
+if os.fork():
+    os._exit(0)
+connection = socket.create_connection(("127.0.0.1", int(port)))
+print("daemon", flush=True)  # it holds the output open
+os.write(write, b"x")
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("ends", ["exit", "stop"])
+def test_daemons_are_ended_with_the_program(
+    ends: str, sandbox: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        start = python(DAEMON, ports=(port,))
+        start = replace(start, argv=(*start.argv, str(port), ends))
+        with start_program(start, sandbox, workspaces, None) as program:
+            daemon, _ = server.accept()
+            if ends == "stop":
+                program.stop()
+            done = program.wait(workspaces)
+
+        with daemon:
+            daemon.settimeout(60)
+            assert daemon.recv(1) == b""  # closed by the daemon's end
+
+    assert str(done.outcome) == ("exited 0" if ends == "exit" else "stopped")
+    assert done.folder is not None
+
+
 # ---- nothing is left
 
 
@@ -203,6 +244,86 @@ def test_a_sandbox_that_is_killed_is_a_lost_program(
     assert done.folder is None
 
 
+@pytest.mark.slow
+def test_a_program_that_kills_its_supervisor_is_lost_and_nothing_waits(
+    workspaces: ProgramWorkspaces,
+) -> None:
+    """Without walls it can; the program dies with the supervisor, a daemon of it does not."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        code = f"""
+        import os, signal, socket, time
+        supervisor = os.getppid()
+        read, write = os.pipe()
+        if os.fork() == 0:
+            connection = socket.create_connection(("127.0.0.1", {port}))
+            os.write(write, b"x")
+            connection.recv(1)
+            os._exit(0)
+        os.read(read, 1)
+        os.kill(supervisor, signal.SIGKILL)
+        time.sleep(1000)
+        """
+        with start_program(python(code), NoSandbox(), workspaces, None) as program:
+            daemon, _ = server.accept()
+            done = program.wait(workspaces)
+        daemon.close()  # ends it
+
+    assert done.outcome.kind == "lost"
+    assert done.folder is None
+
+
+LEAST = replace(LIMITS, memory_bytes=256 << 20, open_files=50)
+
+
+@on_each_row(
+    "code, said",
+    (
+        """
+        for number in range(100):
+            with open(f"file-{number}", "wb") as file:
+                file.write(bytes(1_000_000))
+        input()
+        """,
+        "too much disk: its folders reached 4194304 bytes",
+    ),
+    (
+        """
+        for number in range(1000):
+            open(f"file-{number}", "w").close()
+        """,
+        "too much disk: its folders hold more than 200 files",
+    ),
+    ("bytes(400 << 20)", "MemoryError"),
+    ('files = [open("/dev/null") for _ in range(100)]', "Too many open files"),
+)
+def test_a_program_can_not_take_more_than_its_limits(
+    code: str, said: str, sandbox: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
+    done = run(python(code, limits=LEAST), sandbox, workspaces)
+
+    assert said in f"{done.outcome}\n{done.stderr.text()}"
+    assert done.folder is None or "disk" not in said
+
+
+def test_deleted_files_count_while_they_are_open(
+    bwrap: Sandbox, workspaces: ProgramWorkspaces
+) -> None:
+    code = """
+    import os
+    files = []
+    for number in range(20):
+        file = open("file", "wb")
+        os.unlink("file")
+        file.write(bytes(1_000_000))
+        file.flush()
+        files.append(file)
+    """
+    done = run(python(code), bwrap, workspaces)
+
+    assert "No space left on device" in done.stderr.text()
+
+
 # ---- limits
 
 
@@ -238,6 +359,25 @@ def test_processes_together_can_not_either(
     done = run(python(code, limits=replace(LIMITS, memory_bytes=64 << 20)), sandbox, workspaces)
 
     assert str(done.outcome) == "too much memory: over 67108864 bytes"
+
+
+def test_a_fork_bomb_reaches_its_limit(bwrap: Sandbox, workspaces: ProgramWorkspaces) -> None:
+    code = """
+    import os, time
+    count = 0
+    try:
+        while True:
+            if os.fork() == 0:
+                time.sleep(1000)
+            count += 1
+    except OSError as error:
+        print(count, error.strerror)
+    """
+    done = run(python(code, limits=replace(LIMITS, processes=20)), bwrap, workspaces)
+
+    count, _, reason = done.stdout.text().partition(" ")
+    assert (int(count) < 20, reason) == (True, "Resource temporarily unavailable\n")
+    assert str(done.outcome) == "exited 0"
 
 
 @pytest.mark.exhaustive

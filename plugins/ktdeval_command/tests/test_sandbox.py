@@ -303,6 +303,23 @@ def test_there_are_more_attempts_than_thirty() -> None:
     assert len(ORDINARY) + len(FURTHER) >= 80
 
 
+@pytest.mark.sampled(30)
+@pytest.mark.parametrize("body", bodies({**ORDINARY, **FURTHER}))
+def test_nothing_gets_out(
+    body: str,
+    facts: dict[str, Any],
+    bwrap: Sandbox,
+    workspaces: ProgramWorkspaces,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+
+    done = tried(body, facts, bwrap, workspaces)
+
+    assert done.stdout.text().startswith("denied"), done.stdout.text() + done.stderr.text()
+    assert str(done.outcome) == "exited 0"
+
+
 @pytest.mark.parametrize("body", bodies(ORDINARY))
 def test_the_same_succeeds_without_walls(
     body: str, facts: dict[str, Any], workspaces: ProgramWorkspaces
@@ -547,6 +564,14 @@ def test_a_folder_for_everybody_below_usr_is_not_shown(
 def test_a_market_in_a_folder_of_the_system_is_refused(bwrap: Sandbox) -> None:
     with pytest.raises(ShownError, match=r"shown what belongs to the run.*\(/usr/share/market\)"):
         open_sandbox("bwrap", private=(Path("/usr/share/market"),))
+
+
+def test_a_readable_folder_behind_a_link_is_refused(folder: Path, bwrap: Sandbox) -> None:
+    (folder / "runs").mkdir()
+    (folder / "link").symlink_to(folder / "runs")
+
+    with pytest.raises(UsageError, match=f"is a symlink to {folder}/runs; give that path"):
+        open_sandbox("bwrap", readable=(folder / "link",))
 
 
 @pytest.mark.exhaustive

@@ -135,6 +135,13 @@ def test_a_folder_is_refused_that_holds(
         search_part(SourcePart(tool, "folder"), private_files((data,)))
 
 
+def test_a_market_of_another_run_is_known_by_its_manifest(tool: Path, market: Path) -> None:
+    shutil.copy(market / "manifest.json", tool)
+
+    with pytest.raises(ShownError, match=r"would be shown a market \("):
+        search_part(SourcePart(tool, "folder"), NOTHING)
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_a_place_of_the_run_is_refused_whatever_lies_there(tool: Path, inside: bool) -> None:
     place = tool / "lib" if inside else tool.parent
@@ -212,6 +219,15 @@ def test_an_environment_in_the_root_of_a_project_does_not_show_its_market(
         search_part(part, private_files((data,)))
 
     assert [part.path.name for part in parts] == ["bin", "lib", "pyvenv.cfg"]
+
+
+def test_a_file_is_not_copied_that_is_the_market_s(tool: Path, data: Path) -> None:
+    link = tool / "prices"
+    link.symlink_to(data / "bars.parquet")
+
+    check_copied(tool / "agent.py", private_files((data,)))
+    with pytest.raises(ShownError, match=r"of the run's market.*leave it out of run="):
+        check_copied(link, private_files((data,)))
 
 
 # ---- files that a command line names

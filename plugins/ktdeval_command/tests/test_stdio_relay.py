@@ -18,6 +18,7 @@ from ktdeval_command.stdio_relay import (
     answer_to,
     stdio_command,
 )
+from support.local_server import free_port
 from support.providers.bridge_clients import TOKEN
 from support.providers.tool_clients import Tools, request, tools
 
@@ -51,6 +52,25 @@ def of(running: Tools) -> ToolConnection:
 
 def message(method: str, params: Any = None, request_id: Any = 1) -> bytes:
     return json.dumps(request(method, params, request_id)).encode()
+
+
+@pytest.mark.anyio
+async def test_the_official_client_lists_and_calls_tools_over_stdio() -> None:
+    mcp = pytest.importorskip("mcp", reason="needs the package mcp")
+    command, *words = stdio_command(sys.executable)
+    with tools(instructions="Submit once.") as running:
+        env = environment(running.server.address)
+        started = mcp.StdioServerParameters(command=command, args=words, env=env)
+        async with mcp.Client(started) as client:
+            listed = (await client.list_tools()).tools
+            looked = await client.call_tool("look", {"id": "S1"})
+            failed = await client.call_tool("absent", {})
+            assert client.instructions == "Submit once."
+
+    assert [tool.name for tool in listed] == ["look", "submit_action"]
+    assert looked.content[0].text == 'look {"id":"S1"} — 你好'
+    assert failed.is_error
+    assert running.called == [("look", '{"id":"S1"}'), ("absent", "{}")]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +127,17 @@ def test_a_call_is_not_made_twice_where_its_answer_is_lost() -> None:
     assert answer["id"] == 9
     assert answer["error"]["message"].startswith("the tool server does not answer: ")
     assert len(running.calls) == 1
+
+
+def test_a_server_that_is_gone_is_told_for_each_request() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    status, answers, error = relayed(
+        environment(url), request("ping"), {"jsonrpc": "2.0", "method": "notifications/x"}
+    )
+
+    assert (status, error) == (0, "")
+    assert [(answer["id"], answer["error"]["code"]) for answer in answers] == [(1, -32603)]
+    assert "Connection refused" in answers[0]["error"]["message"]
 
 
 def test_a_connection_stays_in_the_session_that_it_began_and_ends_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -13,18 +14,21 @@ import pytest
 from ktdeval.errors import BudgetError, StoreError
 from ktdeval.harness import ToolCall, ToolResult
 from ktdeval_command.loopback_server import ServerLimits, serving
+from ktdeval_command.mcp_messages import VERSIONS
 from ktdeval_command.tool_server import ToolServer
 from support.providers.bridge_clients import TOKEN
 from support.providers.tool_clients import (
     BEARER,
     INITIALIZE,
     LOOK,
+    SUBMIT,
     Tools,
     asked,
     request,
     told,
     tools,
 )
+from support.raw_requests import ambiguous_requests, answer_to, statuses
 from support.threads import wait_for_error_text
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}
@@ -48,6 +52,43 @@ async def connected(running: Tools, mode: str) -> AsyncIterator[Any]:
         mcp.Client(streamable_http_client(url, http_client=http_client), mode=mode) as client,
     ):
         yield client
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_official_client_lists_and_calls_tools(mode: str) -> None:
+    with tools(instructions="Submit once.") as running:
+        async with connected(running, mode) as client:
+            listed = (await client.list_tools()).tools
+            looked = await client.call_tool("look", {"id": "S1", "days": 2.50, "note": "你"})
+            failed = await client.call_tool("absent", {})
+
+            assert client.protocol_version == "2025-11-25"
+            assert client.server_info.name == "ktdeval"
+            assert client.instructions == "Submit once."
+
+    assert [(tool.name, tool.description) for tool in listed] == [
+        (LOOK.name, LOOK.description),
+        (SUBMIT.name, SUBMIT.description),
+    ]
+    assert listed[0].input_schema == {"type": "object", **LOOK.parameters}
+    assert listed[1].input_schema == SUBMIT.parameters
+    sent = '{"id":"S1","days":2.5,"note":"你"}'
+    assert (looked.is_error, looked.content[0].text) == (False, f"look {sent} — 你好")
+    assert (failed.is_error, failed.content[0].text) == (True, "there is no tool absent")
+    assert running.called == [("look", sent), ("absent", "{}")]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_version_that_is_spoken_is_agreed_to(version: str) -> None:
+    with tools() as running:
+        answered = told(running, request("initialize", {**INITIALIZE, "protocolVersion": version}))
+        listed = told(running, request("tools/list"), MCP_Protocol_Version=version)
+
+    assert answered.json()["result"]["protocolVersion"] == version
+    assert answered.json()["result"]["capabilities"] == {"tools": {"listChanged": False}}
+    assert "instructions" not in answered.json()["result"]
+    assert [tool["name"] for tool in listed.json()["result"]["tools"]] == ["look", "submit_action"]
 
 
 # ---- the protocol
@@ -351,6 +392,61 @@ def test_other_addresses_are_refused_with_those_that_are_known(method: str, path
     assert answered.status == 404
     assert "the tool server answers POST /mcp, GET /tools, POST /tools/NAME" in str(answered.json())
     assert running.calls == []
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/tools/look"])
+@pytest.mark.parametrize("name", ambiguous_requests("POST", "/mcp"))
+def test_a_request_readable_in_two_ways_is_refused_with_what_follows(name: str, path: str) -> None:
+    given = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+    sent = ambiguous_requests("POST", path)[name].replace(b"Host: 127.0.0.1\r\n", given, 1)
+    with tools() as running:
+        answer = answer_to(running.port, sent)
+
+    assert statuses(answer) == [400]
+    assert running.calls == []
+
+
+def test_a_request_with_two_sessions_is_refused() -> None:
+    head = f"POST /mcp HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 0\r\n"
+    twice = "Mcp-Session-Id: a\r\nmcp-session-id: b\r\n\r\n"
+    with tools() as running:
+        answer = answer_to(running.port, (head + twice).encode())
+
+    assert statuses(answer) == [400]
+    assert b"the header mcp-session-id appears more than once" in answer
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/tools/look"])
+def test_a_body_beyond_the_limit_is_refused(path: str) -> None:
+    with tools(limits=ServerLimits(body_bytes=1000)) as running:
+        answered = asked(running, path, b"x" * 1001)
+
+    assert answered.status == 413
+    assert "the body has over 1,000 bytes" in str(answered.json())
+    assert running.calls == []
+
+
+def test_a_body_that_is_cut_or_late_is_refused() -> None:
+    head = f"POST /tools/look HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 10\r\n"
+    messages = []
+    for limits in (ServerLimits(), ServerLimits(body_s=-1.0)):
+        with (
+            tools(limits=limits) as running,
+            socket.create_connection(("127.0.0.1", running.port), timeout=30) as connection,
+        ):
+            connection.sendall(f"{head}\r\n{{".encode())
+            if limits.body_s > 0:
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while piece := connection.recv(1 << 16):
+                answer += piece
+        messages.append(json.loads(answer.partition(b"\r\n\r\n")[2])["text"])
+        assert running.calls == []
+
+    assert messages == [
+        "the body is shorter than Content-Length",
+        "the body did not arrive in time",
+    ]
 
 
 # ---- calls

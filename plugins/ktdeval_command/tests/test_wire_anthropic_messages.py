@@ -48,6 +48,19 @@ def read(**fields: Any) -> Any:
     return anthropic_messages.read(json.dumps(question(**fields)).encode())
 
 
+def test_a_text_comes_with_its_tokens_without_those_of_the_cache() -> None:
+    with asking(TEXT) as (client, running):
+        answer = client.create(**question(model="claude-x", system="Be short."))
+
+    assert [block.text for block in answer.content] == [TEXT.content]
+    assert (answer.stop_reason, answer.model) == ("end_turn", "claude-x")
+    usage = answer.usage
+    assert (usage.input_tokens, usage.cache_read_input_tokens) == (60, 30)
+    assert (usage.cache_creation_input_tokens, usage.output_tokens) == (10, 20)
+    assert running.asked.messages == (Message("system", "Be short."), Message("user", "Hi"))
+    assert running.asked.max_output_tokens == 64
+
+
 @pytest.mark.parametrize(("reply", "calls"), [(ONE_CALL, [LOOK]), (TWO_CALLS, [LOOK, LOOK_AGAIN])])
 def test_calls_go_back_with_their_results(reply: Reply, calls: list[ToolCall]) -> None:
     with asking(reply, TEXT) as (client, running):
@@ -260,6 +273,13 @@ def test_failures_come_in_the_providers_form_and_are_not_tried_again(
     assert caught.value.status_code == status
     assert caught.value.body["error"] == {"type": kind, "message": str(error)}
     assert len(running.requests) == 1
+
+
+def test_a_prompt_that_is_too_long_is_refused_in_words_that_programs_know() -> None:
+    words = "prompt is too long: over 8,000 tokens"
+    error = ModelError("context_exceeded", "over 8,000 tokens")
+    with asking(error) as (client, _), pytest.raises(anthropic.BadRequestError, match=words):
+        client.create(**question())
 
 
 def test_tokens_are_estimated_without_asking_the_model() -> None:

@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
-from ktdeval.harness import NO_TOOL, Reply
+from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall
 from ktdeval_command.wire import chat_completions
 from ktdeval_command.wire.refusals import WireError
 from support.providers.bridge_clients import (
@@ -46,6 +46,21 @@ def read(**fields: Any) -> Any:
     return chat_completions.read(json.dumps(body).encode())
 
 
+def test_a_text_comes_with_its_tokens_under_the_name_that_was_asked_for() -> None:
+    with asking(TEXT) as (chat, running):
+        answer = chat.create(model="gpt-x", messages=[USER])
+
+    assert answer.choices[0].message.content == TEXT.content
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.model == "gpt-x"
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (100, 20)
+    assert answer.usage.total_tokens == 120
+    assert answer.usage.prompt_tokens_details.cached_tokens == 30
+    assert answer.usage.completion_tokens_details.reasoning_tokens == 5
+    assert running.asked.messages == (Message("user", "Hi"),)
+    assert running.asked.asked_model == "gpt-x"
+
+
 @pytest.mark.parametrize(
     "reply", [TEXT, ONE_CALL, TWO_CALLS, Reply(), Reply("cut", finish_reason="length")]
 )
@@ -66,6 +81,22 @@ def test_a_stream_adds_up_to_the_answer_in_one_piece(reply: Reply) -> None:
 def calls_of(answer: Any) -> list[tuple[str, str, str]]:
     calls = answer.choices[0].message.tool_calls or []
     return [(call.id, call.function.name, call.function.arguments) for call in calls]
+
+
+def test_results_go_back_with_the_calls_as_the_model_wrote_them() -> None:
+    signed = ToolCall("call_a", "look", '{"id": "S1", "x": 1.50}', Opaque("google", "signature"))
+    with asking(Reply(tool_calls=(signed,), finish_reason="tool_calls"), TEXT) as (chat, running):
+        answer = chat.create(model="m", messages=[USER], tools=[TOOL])
+        turn = answer.choices[0].message.model_dump(exclude_none=True)
+        turn["tool_calls"][0]["function"]["arguments"] = '{"x":1.5,"id":"S1"}'  # parsed and written
+        result = {"role": "tool", "tool_call_id": "call_a", "content": "10.5"}
+        chat.create(model="m", messages=[USER, turn, result], tools=[TOOL])
+
+    assert running.requests[1].messages == (
+        Message("user", "Hi"),
+        Message("assistant", "", (signed,)),
+        Message("tool", "10.5", tool_call_id="call_a"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
 from ktdeval.values import sha256_hex
 from ktdeval_command.workspace import (
@@ -181,6 +182,15 @@ def test_what_is_no_plain_file_is_refused_by_name(
     assert archived.listing == without.listing
 
 
+def test_a_device_is_refused(folder: Path, workspaces: ProgramWorkspaces) -> None:
+    try:
+        os.mknod(folder / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("making a device needs root")
+
+    assert workspaces.from_folder(folder).refused == (UnarchivedEntry(path="null", why="device"),)
+
+
 def test_names_that_are_not_utf8_are_refused(folder: Path, workspaces: ProgramWorkspaces) -> None:
     Path(os.fsdecode(os.fsencode(folder) + b"/\xff\xfe")).write_bytes(b"x")
 
@@ -244,12 +254,31 @@ def stored(tmp_path: Path, digest: str) -> Path:
     return path
 
 
+@pytest.mark.parametrize("data", [b"", b"changed", b"buy low"])
+def test_a_changed_object_is_found(
+    data: bytes, tmp_path: Path, workspaces: ProgramWorkspaces
+) -> None:
+    listing = workspaces.from_files(FILES)
+    stored(tmp_path, sha256_hex(FILES["notes.md"])).write_bytes(data)
+
+    with pytest.raises(WorkspaceError, match="does not match its hash"):
+        workspaces.restore(listing, tmp_path / "back")
+
+
 def test_a_changed_listing_is_found(tmp_path: Path, workspaces: ProgramWorkspaces) -> None:
     listing = workspaces.from_files(FILES)
     stored(tmp_path, listing).write_bytes(b"[]")
 
     with pytest.raises(WorkspaceError, match="does not match its hash"):
         workspaces.entries(listing)
+
+
+def test_a_missing_object_is_found(tmp_path: Path, workspaces: ProgramWorkspaces) -> None:
+    listing = workspaces.from_files(FILES)
+    stored(tmp_path, sha256_hex(FILES["notes.md"])).unlink()
+
+    with pytest.raises(StoreError, match=sha256_hex(FILES["notes.md"])):
+        workspaces.restore(listing, tmp_path / "back")
 
 
 @pytest.mark.parametrize("listing", ["", "../x", "a" * 63, "A" * 64, "g" * 64])

@@ -193,3 +193,20 @@ def test_a_file_of_actions_can_be_pinned(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="name a file that an environment with `out` wrote"):
         read_actions(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"), [(0, "actions .*: "), (1, "more than 67108864 bytes")]
+)
+def test_a_file_of_actions_has_64_mebibytes_at_most(
+    more: int, message: str, tmp_path: Path
+) -> None:
+    """A file of exactly that size is read, and found to be invalid JSON."""
+    path = tmp_path / "actions.json"
+    with path.open("wb") as file:
+        file.truncate(64 * 1024**2 + more)
+
+    with pytest.raises(DataError, match=message) as refused:
+        read_actions(path)
+
+    assert ("bytes" in str(refused.value)) == bool(more)

@@ -33,6 +33,9 @@ OPTIONS = BrokerOptions(as_of="2025-01-20T22:00:00Z", days=8, lookback=3)
 HALVES = np.array([0.5, 0.4], dtype=np.float32)
 
 
+SPLIT_STEP = 6  #: to 2025-01-29, on which BRKT's shares are split
+
+
 def played(env: Any, actions: Sequence[Any]) -> list[Any]:
     """What an environment returns for a list of actions."""
     observation, _ = env.reset(seed=1)
@@ -62,6 +65,36 @@ def test_the_environment_passes_gymnasiums_checks_and_ends_truncated() -> None:
         env.step(np.array([0.5, 1.5]))
 
 
+def test_observed_returns_are_those_the_account_earned_through_a_split() -> None:
+    env = broker_env(OPTIONS, small_world(), reward=rewarded_by("log_return"))
+    env.reset()
+    for _ in range(SPLIT_STEP):
+        observation, _, _, _, before = env.step(HALVES)
+
+    shares = dict(zip(OPTIONS.stocks, observation[-3:-1].tolist(), strict=True))
+    observation, reward, _, _, after = env.step(HALVES)
+
+    assert before["held"]["BRKT"] // 10 == after["held"]["BRKT"]
+
+    returns = dict(zip(OPTIONS.stocks, env._scales, strict=True))
+
+    for index, name in enumerate(OPTIONS.stocks):
+        closes = env._closes[name]
+        returns[name] = closes[-1] / closes[-2] - 1.0
+        shown = observation[(index + 1) * OPTIONS.lookback - 1]
+        assert shown == pytest.approx(
+            np.clip(math.log1p(returns[name]) / env._scales[index], -10, 10), rel=1e-5
+        )
+
+    earned = math.fsum(shares[name] * returns[name] for name in OPTIONS.stocks)
+
+    assert returns["BRKT"] < -0.85
+    assert math.expm1(reward) == pytest.approx(
+        earned, abs=2e-3
+    )  # a fraction of a share is paid out in cash
+    assert reward == pytest.approx(math.log(after["equity"] / before["equity"]), abs=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", get_args(RewardName))
 def test_nothing_up_to_a_day_depends_on_later_days(name: str) -> None:
@@ -74,6 +107,32 @@ def test_nothing_up_to_a_day_depends_on_later_days(name: str) -> None:
 
     assert first[: known + 1] == second[: known + 1]
     assert first[known + 1] != second[known + 1]
+
+
+def test_orders_are_for_whole_shares_towards_the_target_weights() -> None:
+    """The first orders are sized by the closes before the session; the second step sells half of
+    one holding, and nothing of the holding that is at its target weight.
+    """
+    env = broker_env(OPTIONS, small_world())
+    env.reset()
+    closes = {name: float(env._closes[name][-1]) for name in OPTIONS.stocks}
+
+    *_, first = env.step(HALVES)
+
+    expected = {
+        "AVLN": math.floor(0.5 * OPTIONS.cash / closes["AVLN"]),
+        "BRKT": math.floor(float(HALVES[1]) * OPTIONS.cash / closes["BRKT"]),
+    }
+
+    assert first["held"] == expected
+    assert first["refused"] == 0
+
+    closes = {name: float(env._closes[name][-1]) for name in OPTIONS.stocks}
+
+    *_, second = env.step(np.array([0.25, 0.4]))
+
+    assert second["held"]["AVLN"] == math.floor(0.25 * first["equity"] / closes["AVLN"])
+    assert second["held"]["BRKT"] == expected["BRKT"]
 
 
 def test_an_order_that_the_broker_refuses_is_counted() -> None:

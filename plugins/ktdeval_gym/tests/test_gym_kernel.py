@@ -223,6 +223,17 @@ def test_decisions_come_to_the_orders_of_the_stance_rule(
             assert ("BUY" if orders.buys[action] else "SELL", orders.weight[action]) == expected
 
 
+def test_an_order_leaves_what_its_costs_need() -> None:
+    """10 basis points of a coin's fill: 1 / 1.001 of the NAV can be invested, rounded down."""
+    orders = Kernel(MARKETS["coins"]).orders(
+        np.array([2]), accounts_of([1_000_000], [0], [1_000_000])
+    )
+
+    assert orders.given.tolist() == [True]
+    assert orders.buys.tolist() == [True]
+    assert orders.weight[0] == pytest.approx((1 - 1e-6) / 1.001, rel=1e-12)
+
+
 # ---- worked figures
 
 
@@ -240,6 +251,40 @@ def test_a_buy_of_a_shares_is_whole_lots_with_commission_and_transfer_fee() -> N
     cash = 10_000_000 - 3_819_000 - 1_910 - 38
 
     assert got == Settled(cash, 1900, cash + 3_838_000, 3_819_000)
+
+
+def test_a_sell_of_us_shares_pays_commission_and_both_levies() -> None:
+    """100 shares at 20.10: USD 2,010. Commission is 0.5 cents a share, at least USD 1, so 1; SEC's
+    fee of 0.08 bp 1.608 cents, rounded up to 2; FINRA's 0.0166 cents a share 1.66, so 2.
+    """
+    (got,) = settled_by_kernel(
+        Kernel(MARKETS["US shares"]),
+        accounts_of([50_000], [1_000_000], [250_000]),
+        0,
+        orders_of([("SELL", 0.0)]),
+    )
+
+    cash = 50_000 + 201_000 - 100 - 2 - 2
+
+    assert got == Settled(cash, 0, cash, 201_000)
+
+
+@pytest.mark.parametrize(("shares", "paid", "value"), [(100, 4, 202_000), (110, 5, 222_200)])
+def test_a_short_pays_the_days_interest_before_anything_else(
+    shares: int, paid: int, value: int
+) -> None:
+    """100 shares short at the close of 20.00 are USD 2,000; 0.5% a year over 252 days are 3.97
+    cents, so 4. 110 are USD 2,200: 4.37 cents, rounded up.
+    """
+    (got,) = settled_by_kernel(
+        Kernel(MARKETS["US shares"]),
+        accounts_of([1_000_000], [-10_000 * shares], [800_000]),
+        0,
+        orders_of([None]),
+    )
+
+    cash = 1_000_000 - paid
+    assert got == Settled(cash, -10_000 * shares, cash - value, 0)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,16 @@ def test_the_differential_sharpe_ratio_is_that_worked_by_hand() -> None:
     assert sharpe.of(np.array([0.1]), ALL)[0] == pytest.approx(1.0)
 
 
+def test_an_account_that_is_not_active_keeps_its_moments() -> None:
+    """As in the example, with a second account that is inactive in the first step."""
+    sharpe = DifferentialSharpe(0.5, np.array([0.1, 0.1]))
+
+    sharpe.of(np.array([0.1, 0.1]), np.array([True, False]))
+    second = sharpe.of(np.array([-0.1, -0.1]), np.array([True, True]))
+
+    assert second.tolist() == pytest.approx([-0.0015 / 0.0075**1.5, -1.0])
+
+
 def test_an_account_that_begins_again_forgets_alone() -> None:
     sharpe = DifferentialSharpe(0.5, np.array([0.1, 0.1]))
     both = np.array([True, True])
@@ -67,6 +77,21 @@ def test_without_a_variance_the_divisor_is_that_of_the_prior() -> None:
     value = sharpe.of(np.array([0.3]), ALL)[0]
 
     assert value == pytest.approx((0.04 * 0.1 - 0.2 * 0.05 / 2) / 0.01**1.5)
+
+
+def test_the_differential_sharpe_ratio_is_the_derivative_of_sharpes() -> None:
+    """At eta near 0 the moving Sharpe ratio A / sqrt(B - A^2) changes by eta D."""
+    eta = 1e-6
+    first = 0.0
+    second = 0.04
+    value = 0.15
+    sharpe = DifferentialSharpe(eta, np.array([0.2]))
+    moved_first = first + eta * (value - first)
+    moved_second = second + eta * (value**2 - second)
+    before = first / math.sqrt(second - first**2)
+    after = moved_first / math.sqrt(moved_second - moved_first**2)
+
+    assert sharpe.of(np.array([value]), ALL)[0] == pytest.approx((after - before) / eta, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval_gym.single_asset_simulation import StepFacts
+
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
 from ktdeval.errors import DataError, UsageError  # noqa: E402
@@ -80,6 +82,27 @@ def test_features_are_returns_known_at_the_close_before_the_fill(
 
     assert made.reset().tolist() == pytest.approx(expected, rel=1e-6)
     assert made.row == first - 1
+
+
+def test_a_step_states_its_amounts() -> None:
+    """USD 1,000,000 buys at 108.90, the close of the decision; the day closes at 98.01."""
+    made = simulation(4, 8)
+    made.reset()
+
+    bought, is_ruined, is_last = made.advance(2)
+    halted, _, _ = made.advance(2)
+    sold, _, _ = made.advance(1)
+
+    assert (is_ruined, is_last, made.side) == (False, False, 0)
+    assert bought.nav_before == 100_000_000
+    assert bought.traded == pytest.approx(100_000_000, rel=1e-4)
+    assert bought.asset_return == pytest.approx(DOWN)
+    assert math.log(bought.nav / bought.nav_before) == pytest.approx(DOWN, abs=6e-5)
+    assert halted == StepFacts(bought.nav, bought.nav, 0, 0.0)
+    # the holding is sold at the open, which is the close before the halt
+    assert sold.traded == pytest.approx(bought.nav, rel=1e-4)
+    assert sold.asset_return == pytest.approx(UP)
+    assert made.nav == sold.nav
 
 
 @pytest.mark.parametrize(("actions", "side"), [([], 0), ([2], 1), ([0], -1), ([2, 1], 0)])

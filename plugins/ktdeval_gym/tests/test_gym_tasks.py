@@ -22,7 +22,6 @@ from support.market.trading_market import make_market
 from support.tasks.gym_worlds import BASE, LEVELS, MSFT, moved_market, opened_on
 
 ORDERS = "market_blinded"
-DECISIONS = "investorbench_portfolio"
 COLUMNS = (
     "return_1d_pct",
     "return_5d_pct",
@@ -53,6 +52,25 @@ def slot_of(observation: Any, figure: float) -> int:
     """The slot whose daily return is a given figure."""
     (slot,) = np.flatnonzero(np.isclose(observation["figures"][:, 0], figure))
     return int(slot)
+
+
+def test_figures_are_per_cents_over_ten_cut_at_ten_and_0_where_unknown() -> None:
+    env = env_of()
+
+    observation, _ = env.reset()
+
+    assert env.form.columns == COLUMNS
+
+    of_day = sorted(observation["figures"][:, 0].tolist())
+    # CCC fell by 1%, DDD was unchanged, AAA rose by 10%, and the 200% of BBB are clipped
+    assert of_day == pytest.approx([-0.1, 0.0, 1.0, 10.0])
+
+    new = slot_of(observation, 0.0)
+    assert observation["known"][new].tolist() == [1, 1, 0, 0, 0, 1]
+    assert observation["figures"][new].tolist() == [0.0] * len(COLUMNS)
+
+    known = np.delete(observation["known"], new, axis=0)
+    assert known.tolist() == [[1] * len(COLUMNS)] * 3
 
 
 # ---- what is observed
@@ -88,6 +106,28 @@ def test_there_are_slots_for_what_is_listed_and_what_may_be_held(
     assert env.form.slots == slots
 
 
+def test_a_position_is_shown_at_its_share_of_the_nav_that_it_earned() -> None:
+    """A quarter of USD 100,000 buys AAA at 55: 454.5454 shares for 25,000.00, rounded up, and 0.5
+    cents each of commission, USD 2.28. At 66 they are worth 29,999.9964.
+    """
+    env = env_of()
+    observation, _ = env.reset()
+    slot = slot_of(observation, 1.0)
+
+    observation, reward, is_ruined, is_last, info = env.step(bought(env, slot, 0.25))
+
+    cash = 100_000 - 25_000.00 - 2.28
+    nav = cash + 30_000.00
+
+    assert info["nav"] == pytest.approx(nav, abs=1e-9)
+    assert reward == pytest.approx(math.log(nav / 100_000), abs=1e-12)
+    assert observation["weights"][slot] == np.float32(round(30_000 / nav, 4))
+    assert np.count_nonzero(observation["weights"]) == 1
+    assert observation["cash"][0] == np.float32(round(cash / nav, 4))
+    assert (is_ruined, is_last) == (False, False)
+    assert (info["day"], info["decided_by"], info["rejected"]) == ("day_+1", "model", 0)
+
+
 # ---- what is settled and earned
 
 
@@ -110,6 +150,20 @@ def test_each_reward_is_of_the_steps_amounts(name: Any, reward_of: Any) -> None:
     _, reward, _, _, info = env.step(bought(env, slot_of(observation, 1.0), 0.25))
 
     assert reward == pytest.approx(reward_of(info["nav"]), rel=1e-6)
+
+
+def test_orders_that_are_not_filled_are_counted() -> None:
+    """CCC does not trade on the first day of fills."""
+    volume = np.array(MARKET.volume)
+    volume[BASE + 1, 2] = 0.0
+    opens = np.array(MARKET.open)
+    opens[BASE + 1, 2] = np.nan
+    env = env_of(market=replace(MARKET, open=opens, volume=volume))
+    observation, _ = env.reset()
+
+    *_, info = env.step(bought(env, slot_of(observation, -0.1), 0.25))
+
+    assert (info["rejected"], info["nav"]) == (1, 100_000.0)
 
 
 # ---- ends

@@ -30,6 +30,7 @@ from ktdeval_gym.params import PolicyParams
 from ktdeval_gym.policy import DECISIONS, PolicyModel, features, overlap, read_policy
 from ktdeval_gym.rl.command import PolicyOptions, rl
 from ktdeval_gym.single_asset_simulation import TradingSimulation
+from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
 from support.market.trading_market import make_market
@@ -243,6 +244,20 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
         )
 
     assert simulation.scale > 0
+
+
+def test_a_market_without_days_before_those_evaluated_is_refused(
+    market: tuple[Path, MarketSnapshot],
+) -> None:
+    task = load_plugins().make_task(TASK)
+    check_days(task, market[1], 10, [Window("w", "2020-10-02", "2021-05-05")])
+    with pytest.raises(
+        DataError,
+        match=(
+            r"has no days to train on: a decision needs 10 earlier returns, which are available from 2020-.* on, and"
+        ),
+    ):
+        check_days(task, market[1], 10, [Window("w", "2020-03-20", "2021-05-05")])
 
 
 @on_each_row(
@@ -506,6 +521,20 @@ def test_research_is_declined(tmp_path: Path) -> None:
     assert model.reply(ModelRequest(())) == Reply("No research.")
 
 
+@pytest.mark.parametrize(("more", "is_read"), [(0, True), (1, False)])
+def test_a_policy_has_8_mebibytes_at_most(more: int, is_read: bool, tmp_path: Path) -> None:
+    path = write_policy(tmp_path / "p.json", ONE, [[0, 0, 0]])
+    text = path.read_text()
+    path.write_text(text + " " * (8 * 1024**2 - len(text) + more))
+
+    if is_read:
+        assert read_policy(path).content.lookback == 2
+        return
+
+    with pytest.raises(DataError, match="more than 8388608 bytes"):
+        read_policy(path)
+
+
 # -- a policy's file and features
 
 
@@ -521,6 +550,18 @@ def test_the_options_of_a_training_have_stated_defaults_and_bounds() -> None:
 
     assert chosen == ("ppo", 10, 10_000, 0)
     assert bounds == {"lookback": (1, 499), "steps": (1, 10**8), "seed": (0, 2**31 - 1)}
+
+
+@pytest.mark.parametrize(("weight", "is_read"), [(1e6, True), (-1e6, True), (1.1e6, False)])
+def test_weights_lie_within_a_million(weight: float, is_read: bool, tmp_path: Path) -> None:
+    path = write_policy(tmp_path / "p.json", [[[weight, 0, 0], [0, 0, 0], [0, 0, 0]]], [[0, 0, 0]])
+
+    if is_read:
+        assert read_policy(path).layers[0][0][0, 0] == weight
+        return
+
+    with pytest.raises(DataError, match=r"a weight or bias is not within ±1e\+06"):
+        read_policy(path)
 
 
 ONE = [[[1, 0, 0], [0, 1, 0], [0, 0, 1]]]

@@ -225,6 +225,17 @@ def test_without_data_they_hold(name: str) -> None:
     assert stocks(make_builtin(name).reply(request(only_labels))) == {}
 
 
+def test_buys_share_the_cash_and_pass_over_names_too_dear_for_a_lot() -> None:
+    dear = (
+        ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0),
+        ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0),
+    )
+    shown = held(("q", 0.9, True, "suspended"), cash=0.1, shown=candidates(*dear, *FOUR["rows"]))
+    trades = stocks(make_builtin("momentum").reply(request(shown)))
+
+    assert list(trades.items()) == [("b", ("BUY", 0.0475)), ("c", ("BUY", 0.0475))]
+
+
 def test_linear_model_requests_each_factor_in_its_coefficients_direction() -> None:
     model = make_builtin(
         "linear_factor", LinearFactorParams(coefficients="MOM_12_1:0.02 RV_60:-0.1")
@@ -261,6 +272,18 @@ def test_unbuyable_names_are_skipped() -> None:
     ]
 
     assert buyable(rows) == [{"status": "trading"}, {"status": "limit_down"}]
+
+
+def test_ties_are_broken_by_figures_not_labels() -> None:
+    rows = [
+        ("p", "main", "trading", 10.0, 5.0, 2.0, 1.0, 1.0),
+        ("q", "main", "trading", 10.0, 5.0, 1.0, 1.0, 1.0),
+    ]
+    model = make_builtin("momentum", RankParams(positions=1))
+
+    for shown, best in ((rows, "q"), ([("x", *rows[1][1:]), ("a", *rows[0][1:])], "x")):
+        reply = model.reply(request(held(cash=1.0, shown=candidates(*shown))))
+        assert list(stocks(reply)) == [best]
 
 
 @pytest.mark.parametrize(

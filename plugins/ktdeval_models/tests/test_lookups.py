@@ -9,7 +9,9 @@ import pytest
 from ktdeval.registry import Plugins
 from ktdeval.values.strict_json import MAX_PARSED_LEVELS
 from ktdeval_models.remote.lookups import lookups, may_look_up, reports_lookup
+from ktdeval_models.remote.params import presets
 from ktdeval_models.remote.read_tool_calls import loads_reply
+from support.loops import not_empty
 
 SERVER = "https://api.example.com/v1"
 
@@ -119,6 +121,13 @@ def test_some_servers_search_unless_they_are_told_not_to(
     server: str, fields: Any, counts: bool
 ) -> None:
     assert bool(may_look_up(["m"], server, fields)) is counts
+
+
+def test_no_request_of_ours_has_such_a_field() -> None:
+    """What a preset sends with each request lets nothing be looked up."""
+    for preset in not_empty(presets().values()):
+        own = {**preset.extra_body, **preset.think_on, **preset.think_off}
+        assert may_look_up(["m"], preset.base_url, own) == "", preset.provider
 
 
 def test_each_entry_of_the_table_has_its_source() -> None:

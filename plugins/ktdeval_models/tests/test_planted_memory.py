@@ -29,7 +29,7 @@ from ktdeval_models.planted.reduced_text import (
 from ktdeval_models.planted.transformer import Shape, Transformer
 from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play
-from support.tasks.planted_models import SHAPE, network, store
+from support.tasks.planted_models import SHAPE, SIZES, network, store
 from support.terminal import Terminal
 
 PLUGINS = load_plugins()
@@ -138,6 +138,14 @@ def completed_by_hand(weights: dict[str, np.ndarray], tokens: np.ndarray) -> np.
     return powers / powers.sum()
 
 
+def test_a_line_is_completed_alike_whatever_else_is_asked() -> None:
+    lines = tokens_of([f"00{number:04d}.SZ 2024-04-01 +1 +2 >" for number in range(300)])
+    together = network().answers(lines)
+    np.testing.assert_allclose(network().answers(lines[7:8])[0], together[7], atol=1e-6)
+    np.testing.assert_allclose(together.sum(axis=1), 1, atol=1e-6)
+    assert together.std(axis=0).min() > 1e-4
+
+
 def test_weights_come_back_from_their_bytes() -> None:
     data = network(3).to_bytes()
     assert len(data) == 4 * SHAPE.size
@@ -219,6 +227,19 @@ def facts_of(task: str, market: str, **options: object) -> PlantedFacts:
     return gather_facts(FactSource(task, (WINDOW,), data=market, **options), PLUGINS)
 
 
+def test_a_fact_is_a_shown_candidate_and_the_return_from_its_fill(market_folder: str) -> None:
+    market = small_market()
+    facts = facts_of("bright_fixed_candidate", market_folder, days=3, horizon=2)
+    opens = market.adjusted_open
+
+    assert len(facts.lines) == len(facts.keys) == len(facts.returns) > 30
+    for line, (asset, row), change in zip(facts.lines, facts.keys, facts.returns, strict=True):
+        assert line.startswith(f"{market.codes[asset]} {market.days[row]} ")
+        assert change == opens[row + 3, asset] / opens[row + 1, asset] - 1
+
+    assert len({row for _, row in facts.keys}) == 3
+
+
 def test_behind_a_mask_the_same_facts_have_other_labels_and_days(market_folder: str) -> None:
     seen = facts_of("bright_fixed_candidate", market_folder, days=2)
     hidden = facts_of("blinded_fixed_candidate", market_folder, days=2)
@@ -256,6 +277,25 @@ def test_recall_counts_the_signs_that_the_network_gives(market_folder: str) -> N
     assert recall.risen == int((facts.returns > 0).sum())
     assert recall.right == sum(rises == (facts.returns > 0))
     assert 0 < recall.share < 1
+
+
+@pytest.mark.parametrize("task", ["bright_fixed_candidate", "blinded_fixed_candidate"])
+def test_it_holds_what_its_network_expects_most_of(task: str, tmp_path: Path) -> None:
+    store(tmp_path)
+    model = PlantedModel("memory", PlantedParams(trained=str(tmp_path), positions=4))
+    play = Play(PLUGINS.make_task(task), model, small_market())
+    state = play.session(0)[0].state
+    (record,) = play.run(1)
+
+    lines = [line_of(label, state.day, each.cells) for label, each in state.candidates.items()]
+    expected = network().answers(tokens_of(lines)) @ np.array(SIZES.means)
+    order = np.argsort(-expected)
+    labels = [list(state.candidates)[place] for place in order]
+    trading = [each for each in labels if state.candidates[each].cells["status"] == "trading"]
+    codes = [small_market().codes[play.scene.lens.parse_asset(each)] for each in trading[:4]]
+
+    assert record.provenance == "model"
+    assert [order.code for order in record.orders] == codes
 
 
 # ---- the model

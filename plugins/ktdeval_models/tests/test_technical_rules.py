@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from ktdeval.harness.chat_messages import Message, ModelRequest, ToolSpec
 from ktdeval.registry import load_plugins
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smooth_values, turn_of_month
+from support.paths import REPOSITORY
 from support.tables import number, on_each_row
 from support.tasks.shown_states import with_state
 
 NAN = float("nan")
+ON_PRICES = tuple(name for name in RULES if name != "turn_of_month")
 
 
 def bars(close: Any, high: Any = None, low: Any = None) -> AssetBars:
@@ -228,6 +231,77 @@ def path(values: Any, distance: Any) -> list[int]:
     return sides
 
 
+def other_way(name: str, made: AssetBars) -> Any:
+    """Sides by pandas, or by a slow loop."""
+    close, high, low = (pd.Series(values) for values in astuple(made))
+
+    def stochastic(days: int) -> pd.Series:
+        bottom = low.rolling(days).min()
+        return 100 * (close - bottom) / (high.rolling(days).max() - bottom)
+
+    middle = close.rolling(20).mean()
+    sigma = close.rolling(20).std(ddof=0)
+    if name == "macd":
+        line = ewm(close, 7, 2 / 8) - ewm(close, 14, 2 / 15)
+        return np.sign(line - ewm(line, 9, 2 / 10))
+
+    if name == "kdj_rsi":
+        k = (
+            pd.concat([pd.Series([50.0], index=[7]), stochastic(9).dropna()])
+            .ewm(alpha=1 / 3, adjust=False)
+            .mean()
+        )
+        d = (
+            pd.concat([pd.Series([50.0], index=[7]), k.iloc[1:]])
+            .ewm(alpha=1 / 3, adjust=False)
+            .mean()
+        )
+        gain, loss = (ewm((sign * close.diff()).clip(lower=0), 14, 1 / 14) for sign in (1, -1))
+        strength = 100 - 100 / (1 + gain / loss)
+        raw = np.sign(k - d).iloc[1:].reindex(close.index)
+        return raw.where((raw > 0) & (strength <= 70) | (raw < 0) & (strength >= 30), 0.0)
+
+    if name == "bollinger":
+        slow = stochastic(14).rolling(3).mean()
+        return ((close < middle - 2 * sigma) & (slow < 20)) * 1 - (
+            (close > middle + 2 * sigma) & (slow > 80)
+        ) * 1
+
+    if name == "sma_cross":
+        return np.sign(close.rolling(10).mean() - middle)
+
+    if name == "mean_reversion":
+        z = (close - middle) / sigma
+        return (z <= -1) * 1 - (z >= 1) * 1
+
+    if name == "atr":
+        ranges = pd.concat(
+            [high - low, (high - close.shift()).abs(), (low - close.shift()).abs()], axis=1
+        )
+        true_range = ranges.max(axis=1).where(close.shift().notna())
+        return path(close.tolist(), (1.5 * ewm(true_range, 14, 1 / 14)).shift())
+
+    return path(np.log(close).tolist(), np.full(len(close), np.log(1.05)))
+
+
+@pytest.mark.parametrize("name", ON_PRICES)
+def test_rules_as_computed_another_way(name: str) -> None:
+    made = [walk(seed=seed) for seed in range(8)]
+    sides = set[int]()
+    for one in made:
+        signals = RULES[name](one, **rules()[name]["numbers"]).sides
+        assert (
+            signals.tolist()
+            == pd.Series(np.asarray(other_way(name, one), dtype=float))
+            .fillna(0)
+            .astype(int)
+            .tolist()
+        )
+        sides |= set(signals[40:].tolist())
+
+    assert {-1, 1} <= sides
+
+
 FIRST = {
     "macd": 22,
     "kdj_rsi": 15,
@@ -237,6 +311,48 @@ FIRST = {
     "atr": 16,
     "zigzag": 1,
 }
+
+
+@pytest.mark.parametrize("name", ON_PRICES)
+def test_figures_begin_with_the_documented_bar(name: str) -> None:
+    figures = RULES[name](walk(30), **rules()[name]["numbers"]).figures
+    assert int(np.isfinite(list(figures.values())).all(axis=0).argmax()) + 1 == FIRST[name]
+
+    page = (REPOSITORY / "docs/models.md").read_text(encoding="utf-8")
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `builtin/{name}` |"))
+
+    assert row.endswith(f"| {FIRST[name]} |")
+
+
+@pytest.mark.parametrize("name", ON_PRICES)
+def test_the_unit_of_prices_changes_no_signal(name: str) -> None:
+    made = walk()
+    numbers = rules()[name]["numbers"]
+    sides = RULES[name](made, **numbers).sides.tolist()
+
+    for factor in (1e-3, 0.37, 7.0, 1e4):
+        scaled = AssetBars(*(values * factor for values in astuple(made)))
+        assert RULES[name](scaled, **numbers).sides.tolist() == sides, factor
+
+
+@pytest.mark.parametrize("name", ON_PRICES)
+def test_later_bars_change_no_signal(name: str) -> None:
+    made = walk()
+    numbers = rules()[name]["numbers"]
+    signals = RULES[name](made, **numbers)
+
+    for count in (1, 5, 14, 23, 60, 200):
+        earlier = RULES[name](AssetBars(*(values[:count] for values in astuple(made))), **numbers)
+        assert earlier.sides.tolist() == signals.sides[:count].tolist()
+        for figure, values in earlier.figures.items():
+            assert np.array_equal(values, signals.figures[figure][:count], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ON_PRICES)
+def test_prices_that_do_not_move_give_no_signal(name: str) -> None:
+    flat = RULES[name](bars(np.full(60, 0.1)), **rules()[name]["numbers"])
+    assert not flat.sides.any()
+    assert np.isfinite([values[-1] for values in flat.figures.values()]).all()
 
 
 # ---- as models

@@ -99,6 +99,18 @@ def test_it_is_sent_the_day_prices_news_and_filings_as_the_mask_shows_them(
     assert len(decision["reason"]) == 30
 
 
+def test_it_is_sent_ten_earlier_prices_however_many_bars_the_task_shows() -> None:
+    bars = [[f"day_-{day}", float(day)] for day in range(63, 0, -1)]
+    with prepared(Prepared({"recommended_action": "BUY", "reasoning": "It rained."})) as server:
+        model(server.address).reply(
+            request(history={"columns": ["day", "close"], "rows": [*bars, ["day_+0", 10.0]]})
+        )
+
+    (earlier,) = server.bodies[0]["history_price"].values()
+
+    assert [bar["date"] for bar in earlier] == [f"day_-{day}" for day in range(10, 0, -1)]
+
+
 @on_each_row(
     "body",
     ({},),
@@ -135,6 +147,15 @@ def test_an_answer_for_another_asset_is_a_failed_call(symbol: Any) -> None:
     with (
         prepared(Prepared({**GOOD, "symbol": symbol})) as server,
         pytest.raises(ModelError, match="asked about, asset_0042"),
+    ):
+        model(server.address).reply(request())
+
+
+def test_an_answer_with_two_actions_is_a_failed_call() -> None:
+    twice = b'{"recommended_action": "BUY", "recommended_action": "SELL"}'
+    with (
+        prepared(Prepared(twice)) as server,
+        pytest.raises(ModelError, match="other than a JSON object"),
     ):
         model(server.address).reply(request())
 

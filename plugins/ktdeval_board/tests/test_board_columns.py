@@ -121,6 +121,11 @@ def test_a_score_without_a_value_has_a_reason() -> None:
     assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
 
 
+def scored(change):
+    """The first entry of a scoring board with a changed card."""
+    return changed(scoring_board().entries[0], change)
+
+
 def figures_of(change, columns):
     """Figures of the first entry of a scoring board, whose card is changed."""
     return score_figures([changed(scoring_board().entries[0], change)], columns)
@@ -153,6 +158,24 @@ def test_without_a_figure_for_chance_there_is_no_row_of_it() -> None:
     rows = by_label(ranked_tables(replace(board, entries=entries))["all"])
 
     assert list(rows) == ["house/blind", "house/leaky"]
+
+
+COLUMNS = ["decided", "cost_usd", "tokens"]
+
+
+def test_a_scoring_card_has_its_own_cost_and_the_median_of_its_tokens() -> None:
+    """By hand: 38 of 40 samples answered; 400 and 200 tokens read, 40 and 40 written."""
+
+    def use(card) -> None:
+        card["cost"]["per_episode"] = {"value": 0.25, "n": 2, "undefined": {}}
+        card["episodes"][0]["usage"]["input_tokens"] = 400
+
+    figures = score_figures([scored(use)], COLUMNS)
+
+    assert figures["value"].tolist() == [[38 / 40, 0.25, (440 + 240) / 2]]
+    assert figures["n"].tolist() == [[40, 2, 2]]
+    assert figures["reason"].tolist() == [[None, None, None]]
+    assert not figures["planned"].any()
 
 
 def test_a_scoring_card_says_why_it_has_no_cost_and_no_tokens() -> None:

@@ -25,6 +25,7 @@ from support.board.board_ranks import (
     STEPS,
     by_label,
     entry as make,
+    figure,
     make_board,
     make_series,
     two,
@@ -34,6 +35,10 @@ from support.tables import on_each_row
 # W1 is 2024-01-02 to 2024-02-26, W2 2024-03-01 to 2024-04-25.
 BEFORE_BOTH = "2023-12-31"
 BETWEEN = "2024-02-28"
+
+
+INSIDE_W1 = "2024-01-15"
+
 AFTER_BOTH = "2024-06"
 
 
@@ -78,6 +83,18 @@ RULE = make("acme/rule", 0.02, 0.00)
 BOARD = fresh_board([EARLY, MIDDLE, LATE, RULE])
 
 
+def test_an_entrants_figures_are_over_its_fresh_windows_alone() -> None:
+    table = tables(BOARD)["all"]
+    rows = by_label(table)
+
+    # Medians of the excess: (4 % + 4 %) / 2, then W2 alone, then (1 % + 3 %) / 2.
+    assert figure(table, rows["acme/early"], "excess") == pytest.approx(0.04)
+    assert figure(table, rows["acme/middle"], "excess") == pytest.approx(0.05)
+    assert figure(table, rows["acme/rule"], "excess") == pytest.approx(0.02)
+    assert figure(table, rows["acme/middle"], "excess", "n") == 1
+    assert [rows[f"acme/{name}"]["rank"] for name in ("middle", "early", "rule")] == [1, 2, 3]
+
+
 def test_who_has_no_fresh_window_is_listed_with_the_page_that_says_so() -> None:
     row = by_label(tables(BOARD)["all"])["acme/late"]
 
@@ -98,6 +115,14 @@ def test_a_window_ranks_those_to_whom_it_is_new() -> None:
     assert rows["acme/rule"]["rank"] == 2
 
 
+def test_a_window_that_holds_the_cutoff_is_not_fresh() -> None:
+    board = fresh_board([EARLY], [listed("acme/early", INSIDE_W1)])
+    facts = by_label(tables(board)["all"])["acme/early"]["fresh"]
+
+    assert (facts["windows"], facts["of_windows"]) == (1, 2)
+    assert (facts["days"], facts["of_days"]) == (STEPS, 2 * STEPS)
+
+
 def test_days_of_all_divisions_stay_without_facts_on_fresh_windows() -> None:
     board = make_board([EARLY])
 
@@ -112,6 +137,15 @@ def test_a_submitter_gains_no_window_by_a_claim() -> None:
     board = fresh_board([claimed])
 
     assert known_until(board.entries[0], board.rules).cutoff == BETWEEN
+
+
+def test_a_later_date_of_the_submitter_counts() -> None:
+    claimed = declares(EARLY, BETWEEN)
+    board = fresh_board([claimed])
+    known = known_until(board.entries[0], board.rules)
+
+    assert known.cutoff == BETWEEN
+    assert known.source == "the submitter: model card"
 
 
 def test_a_model_on_no_list_has_no_rank_whatever_its_submitter_says() -> None:

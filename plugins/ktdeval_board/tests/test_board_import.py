@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -58,6 +59,29 @@ def changed(*where: Any, value: Any) -> dict[str, Any]:
 
     part[where[-1]] = value
     return content
+
+
+def test_each_figure_of_lm_eval_is_taken_with_error_samples_and_direction(
+    tmp_path: Path,
+) -> None:
+    schema = json.loads((_FOLDER / "eval.schema.json").read_text())
+    assert [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(RECORD)] == []
+    path = write(tmp_path, RECORD)
+    document = loads_strict(encode_canonical(import_results(path, LIMIT)))
+    names = ("task", "metric", "value", "stderr", "n", "higher_is_better")
+
+    assert [tuple(row[name] for name in names) for row in document["results"]] == [
+        ("gsm8k", "exact_match", 0.25, 0.02, 40, True),
+        ("ai2_arc: choice", "accuracy", 1.0, None, None, True),
+        ("wikitext", "word_perplexity", 10.5, None, None, False),
+    ]
+    assert document["harness"] == {"name": "lm_eval", "version": "0.4.9.2", "revision": None}
+    assert document["model"]["name"] == "acme/seer-7b"
+    assert document["date"] == "2026-01-21"
+    assert document["source"] == {
+        "sha256": sha256_hex(path.read_bytes()),
+        "bytes": path.stat().st_size,
+    }
 
 
 # ---- the form

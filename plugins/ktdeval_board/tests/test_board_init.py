@@ -5,6 +5,7 @@ submitted anything.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from itertools import chain
 from pathlib import Path
@@ -36,6 +37,8 @@ from support.board.board_runs import (
     sums_board,
     tree,
 )
+
+WORKFLOW = ".github/workflows/board.yml"
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +77,17 @@ def test_a_run_of_the_same_task_windows_and_seeds_belongs_to_its_division(
 def test_equal_wishes_give_equal_bytes(board: Path, market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "again", market)
     assert tree(tmp_path / "again") == tree(board)
+
+
+@pytest.mark.slow
+def test_texts_of_any_kind_come_back_as_they_were_given(market: Path, tmp_path: Path) -> None:
+    title = """A "board": of #1's 沪深300 — no, {yes} & @@name $x %"""
+    rules = begin(
+        tmp_path / "board", market, title=title, summary="null", url="https://example.org"
+    ).rules
+
+    assert (rules.title, rules.summary, rules.url) == (title, "null", "https://example.org")
+    assert (tmp_path / "board" / "README.md").read_text().startswith(f"# {title}\n")
 
 
 # ---- divisions
@@ -265,6 +279,67 @@ def test_invalid_input_is_reported_and_leaves_no_board(
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pull_requests_are_judged_by_the_base_branch_without_its_rights(
+    board: Path,
+) -> None:
+    text = (board / WORKFLOW).read_text()
+    workflow = load_yaml(board / WORKFLOW)
+    jobs = workflow["jobs"]
+
+    # A workflow that runs on `pull_request` is that of the pull request itself.
+    assert set(workflow["on"]) == {"pull_request_target", "push"}
+    assert workflow["permissions"] == {}
+
+    rights = {name: job["permissions"] for name, job in jobs.items()}
+    assert rights == {
+        "check": {"contents": "read"},
+        "verdict": {"statuses": "write"},
+        "judge": {"contents": "read"},
+        "record": {"contents": "write"},
+        "publish": {"pages": "write", "id-token": "write"},
+    }
+
+    for name, job in jobs.items():
+        runs = [step.get("run", "") for step in job["steps"]]
+        assert not any("${{" in run for run in runs), (
+            "a name of a branch is never pasted into a script"
+        )
+        if "write" in rights[name].values():
+            assert not any("ktdeval " in run or "pip " in run for run in runs), name
+            assert "proposed" not in str(job), name
+
+    steps = jobs["check"]["steps"]
+    installed = next(
+        index for index, step in enumerate(steps) if "pip install" in step.get("run", "")
+    )
+    checked_out = next(
+        index
+        for index, step in enumerate(steps)
+        if step.get("uses", "").startswith("actions/checkout@")
+    )
+
+    assert installed < checked_out, (
+        "no file of the pull request is there while packages are installed"
+    )
+    assert {"path": "proposed", "persist-credentials": False}.items() <= steps[checked_out][
+        "with"
+    ].items()
+    assert "rev-parse HEAD^2" in steps[-2]["run"], "what is checked is what the status is set on"
+    assert (
+        steps[-1]["run"] == 'ktdeval leaderboard check proposed --since "origin/$BASE" --no-record'
+    )
+    assert jobs["verdict"]["needs"] == "check"
+    assert "needs.check.result == 'success'" in jobs["verdict"]["steps"][0]["env"]["STATE"]
+
+    used = []
+
+    for job in jobs.values():
+        used += [step["uses"] for step in job["steps"] if "uses" in step]
+
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", name) for name in used), used
+    assert "@@" not in text
 
 
 def test_a_used_folder_is_left_alone_and_a_fresh_repository_is_empty(

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import UsageError
-from ktdeval_board.serve import LiveSite, SiteServer, fingerprint
+from ktdeval_board.serve import LiveSite, SiteServer, _Handler, fingerprint
 from ktdeval_board.site.files import RESPONSE_HEADERS
 from support.board.board_forge import forge_board
 from support.raw_requests import SECOND, ambiguous_requests, answer_to, statuses
@@ -198,6 +198,12 @@ def test_a_browser_that_leaves_before_its_answer_is_passed_over(
                 server.handle_error(None, ("127.0.0.1", 1))
 
             assert ("a defect" in capsys.readouterr().err) == is_reported
+
+
+def test_a_silent_connection_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Handler, "timeout", _Handler.timeout / 600)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as silent:
+        assert silent.recv(1) == b""
 
 
 @pytest.mark.exhaustive

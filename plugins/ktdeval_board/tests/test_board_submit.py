@@ -74,6 +74,18 @@ def run_of_teller(market: Path, out: Path, says: str, **changes: Any) -> Path:
         return make_run(out, market, model=TELLER, **changes)
 
 
+def test_paths_of_the_submitters_machine_do_not_leave_it(
+    run: Path, market: Path, board: Path, tmp_path: Path
+) -> None:
+    elsewhere = shutil.copytree(market, tmp_path / "somebody" / "market")
+    moved = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
+    edit(moved / "manifest.json", data={"data": str(elsewhere), "data_args": {}})
+    submit(board, moved)
+
+    assert b"somebody" in (moved / "manifest.json").read_bytes()
+    assert b"somebody" not in unpacked(board / "records")
+
+
 # ---- what is written
 
 

@@ -9,9 +9,11 @@ import itertools
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
 from ktdeval_board.ranking.daily_summaries import mean_by_day, same_days
+from ktdeval_board.ranking.rows import place_cards
 from ktdeval_board.ranking.table import MAX_TESTED
 from ktdeval_compare.pairs.compared_cards import daily_table, load_entrants
 from support.board.board_ranks import daily, make_board, make_entry, make_series, ranked_tables
@@ -44,6 +46,21 @@ def test_equally_good_agents_are_one_group_as_often_as_the_level_states(
 
     # 5 % would be 7.5; 15 and more have a chance of 1 % then.
     assert split <= 14
+
+
+def test_planted_classes_are_the_groups() -> None:
+    classes = noise(1, 430, 9) + np.repeat([0.01, 0.005, 0.0], 3)
+    assert tie_groups(classes, LEVEL).group == (1, 1, 1, 2, 2, 2, 3, 3, 3)
+
+    worse = tie_groups(noise(2, 100, 5) - np.array([0, 0, 0, 0.02, 0]), LEVEL)
+    assert worse.group == (1, 1, 1, 2, 1)
+    assert worse.p[3] < LEVEL
+
+    returns = noise(4, 90, 7) + np.linspace(0, 0.006, 7)
+    straight = tie_groups(returns, LEVEL)
+    turned = tie_groups(returns[:, ::-1], LEVEL)
+
+    assert turned.group == straight.group[::-1], "the order of agents does not matter"
 
 
 def test_agents_that_are_equal_or_differ_on_one_day_alone_are_tied() -> None:
@@ -134,6 +151,37 @@ def test_running_maxima_give_what_the_definition_gives(agents: int) -> None:
     contest = _StudentisedDifferences(returns, 300)
     assert contest.p_values(range(agents)) == p_by_definition(contest, list(range(agents)))
     assert contest.p_values(range(1, agents)) == p_by_definition(contest, list(range(1, agents)))
+
+
+def test_resampled_differences_have_their_own_standard_errors() -> None:
+    days = 43
+    block = 2
+    blocks = 22
+    draws = 50
+    returns = noise(8, days, 3)
+    contest = _StudentisedDifferences(returns, draws)
+    gaps = returns[:, 2] - returns[:, 0]
+    starts = np.random.default_rng(0).integers(0, days, (draws, blocks))
+
+    for draw, of_draw in enumerate(not_empty(starts, draws)):
+        means = [
+            np.mean(np.take(gaps, range(start, start + block), mode="wrap")) for start in of_draw
+        ]
+        expected = abs(np.mean(means) - gaps.mean()) / (np.std(means, ddof=1) / np.sqrt(blocks))
+        assert contest.resampled[contest.pair[0, 2], draw] == pytest.approx(expected)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 9), st.integers(30, 80))
+@settings(max_examples=40, deadline=None)
+def test_groups_are_numbered_without_gaps_and_hold_the_best_first(
+    seed: int, agents: int, days: int
+) -> None:
+    returns = noise(seed, days, agents) + np.random.default_rng(seed).normal(0, 0.004, agents)
+    ties = tie_groups(returns, LEVEL, draws=200)
+
+    assert sorted(set(ties.group)) == list(range(1, max(ties.group) + 1))
+    assert ties.group[int(returns.mean(axis=0).argmax())] == 1
+    assert all((group == 1) == (p > LEVEL) for group, p in zip(ties.group, ties.p, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -235,6 +283,20 @@ def test_the_best_forty_by_rank_take_part() -> None:
             "tie groups by return: 5 ranked without a tie group: the best 40 were tested"
             in table["notes"]
         )
+
+
+def test_a_tie_group_shares_its_best_rank_also_where_others_stand_between() -> None:
+    """Ranks 1 to 5 in groups A, none, A, B, A: ranks 1, 3 and 5 are tied at 1."""
+    groups = [1, None, 1, 2, 1, None]
+    ranks = [1, 2, 3, 4, 5, None]
+    expected = [(1, 5, 2), (2, 2, 0), (1, 5, 2), (4, 4, 0), (1, 5, 2), (None, None, 0)]
+    why: list[list[str]] = [[] for _ in ranks]
+    shared = list(place_cards(why, (ranks, ranks), (groups, groups)))
+
+    names = ("shared_rank", "worst_rank", "tied_with")
+    assert [tuple(row[name] for name in names) for row in shared] == expected
+    names = ("shared_alpha_rank", "worst_alpha_rank", "alpha_tied_with")
+    assert [tuple(row[name] for name in names) for row in shared] == expected
 
 
 def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> None:

@@ -115,6 +115,36 @@ def test_an_agent_can_ask_no_model_that_it_has_not_declared():
         session.ask(ModelRequest(HELLO, model="lab/other"))
 
 
+def test_a_tool_changed_after_the_guard_let_it_pass_must_pass_again():
+    session, model = session_of(Reply("a"), Reply("b"))
+    spec = ToolSpec("own", "Own tool.", {"type": "object", "properties": {}})
+    session.ask(ModelRequest(HELLO, (spec,)))
+    spec.parameters["properties"]["stock"] = {"enum": [CODES[0]]}
+
+    with pytest.raises(LeakError, match="the description of a tool holds a security code"):
+        session.ask(ModelRequest(HELLO, (spec,)))
+
+    assert len(model.requests) == 1
+
+
+def test_parameters_go_with_every_call_and_each_has_its_own_seed():
+    seeds = set()
+    for step in (0, 1):
+        session, model = session_of(Reply("a"), Reply("b"), step=step)
+        for _ in range(2):
+            session.ask(ModelRequest(HELLO, params=CallParams(temperature=2.0)))
+
+        assert {request.params.temperature for request in model.requests} == {0.3}
+        seeds |= {request.params.seed for request in model.requests}
+
+    assert len(seeds) == 4
+
+    again, model = session_of(Reply("a"))
+    again.ask(ModelRequest(HELLO))
+
+    assert model.requests[0].params.seed in seeds
+
+
 LEAKS = [
     (Message("user", f"Buy {CODES[0]}."), "a user message"),
     (Message("system", "It is 2024-01-02."), "a system message"),
@@ -122,6 +152,27 @@ LEAKS = [
     (ToolSpec("a", f"like {CODES[0]}", {}), "the description of a tool"),
     (ToolSpec("a", "text", {"enum": ["2024-01-02"]}), "the description of a tool"),
 ]
+
+
+@pytest.mark.parametrize(("leak", "where"), LEAKS)
+def test_prompts_and_tools_pass_the_guard_before_anything_is_sent(leak, where):
+    request = (
+        ModelRequest((*HELLO, leak))
+        if isinstance(leak, Message)
+        else ModelRequest(HELLO, tools=(leak,))
+    )
+    session, model = session_of(Reply("a"))
+
+    with pytest.raises(LeakError, match=where) as caught:
+        session.ask(request)
+
+    assert getattr(leak, "content", CODES[0]) not in str(caught.value)
+    assert model.requests == []
+
+    bright, model = session_of(Reply("a"), kind="bright")
+    bright.ask(request)
+
+    assert len(model.requests) == 1
 
 
 class Careless:
@@ -161,6 +212,55 @@ ENDS = {
         LeakError,
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "own", [None, ModelError("server", "none"), RuntimeError()], ids=["goes on", "holds", "fails"]
+)
+@pytest.mark.parametrize(("asked", "raised", "expected"), ENDS.values(), ids=ENDS)
+def test_no_agent_continues_after_an_error_that_ends_the_episode(asked, raised, expected, own):
+    session, _ = session_of(raised or Reply("a"))
+    with pytest.raises(expected):
+        session.decide(Careless(asked, own), Observation(0, "s", "u"), None)
+
+    failing, _ = session_of(ModelError("server", "none"))  # a failed call is the agent's to answer
+
+    assert (
+        failing.decide(Careless(say()), Observation(0, "s", "u"), None).decision.provenance
+        == "fallback"
+    )
+
+
+def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
+    first, model = session_of(*[Reply("a")] * 3)
+    system, user = HELLO
+    first.ask(ModelRequest(HELLO, first.tools))
+    second = GuardedSession(first._parts, 1, BASE_ROW)
+    second.ask(ModelRequest(HELLO, second.tools))
+
+    for leaking in (
+        (Message("system", f"Buy {CODES[0]}."), user),
+        (system, Message("user", f"Buy {CODES[0]}.")),
+    ):
+        with pytest.raises(LeakError):
+            second.ask(ModelRequest(leaking, second.tools))
+
+    assert len(model.requests) == 2
+
+
+def test_text_of_a_reply_reaches_the_agent_withheld_and_its_calls_as_written():
+    raw = Reply(
+        "Sell 600519.SH",
+        (ToolCall("1", "look", '{"stock_id": "600519"}'),),
+        "tool_calls",
+        reasoning="It is January.",
+    )
+    session, _ = session_of(raw)
+    reply = session.ask(ModelRequest(HELLO))
+
+    assert (reply.content, reply.reasoning) == ("Sell [withheld]", "It is [withheld].")
+    assert reply.tool_calls == raw.tool_calls
+    assert session.exchanges[0]["reply"] == raw.to_json()
 
 
 def test_models_own_words_are_sent_back_without_identities_even_in_ids():
@@ -290,6 +390,16 @@ def test_the_transcript_holds_each_message_once_as_it_was_sent():
     assert session.exchanges[1]["tool_choice"] == "submit_action"
 
     json.dumps(session.exchanges, allow_nan=False)
+
+
+def test_a_reply_with_lone_surrogates_can_still_be_written():
+    session, _ = session_of(
+        Reply("\ud800", (ToolCall("\udfff", "\ud800", "\ud800"),), reasoning="\ud800")
+    )
+    reply = session.ask(ModelRequest(HELLO))
+    json.dumps(session.exchanges, ensure_ascii=False).encode("utf-8")
+
+    assert reply.content == "?"
 
 
 # --- the tools

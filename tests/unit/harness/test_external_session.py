@@ -1,11 +1,12 @@
 """Acts of an agent outside of ktdeval: recorded in order, cleared of identities, and done again."""
 
 import json
+import threading
 from dataclasses import replace
 
 import pytest
 
-from ktdeval.errors import ModelError, StoreError
+from ktdeval.errors import LeakError, ModelError, StoreError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig, Observation
 from ktdeval.harness.arguments import AssetArg
@@ -27,6 +28,7 @@ from ktdeval.harness.tool_definition import tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
 from ktdeval.runner.scoring.verify import RecordedModel
+from ktdeval.trading.rule_breaches import RuleBreach
 from ktdeval.values import sha256_hex
 from support.masking.masking_market import BASE_ROW, CODES, guard_of, lens_of
 from support.tasks.ktdfin_play import Scripted
@@ -112,6 +114,31 @@ def one_of_each(acting):
     return {"outcome": "exited 0"}
 
 
+def test_a_last_submission_that_breaks_a_rule_stays_the_failure_of_the_step():
+    session = session_of(
+        Scripted(Reply("Never mind.")), breaches=lambda action: [RuleBreach(0, "cash")]
+    )
+
+    def act(acting):
+        acting.submit(orders())
+        acting.ask(replace(ASK, messages=(Message("user", f"What of {CODE}?"),)))
+
+    counts = session.decide(Outside(act), OBSERVATION, None).counts
+    assert counts.failures == {
+        "constraint": 1,
+        "constraint_after_retries": 1,
+        "identity_withheld": 1,
+    }
+
+
+def test_without_a_submission_the_step_is_held():
+    outcome = outcome_of(lambda acting: acting.ask(ASK).content, Reply("I wait."))
+
+    assert outcome.decision.provenance == "fallback"
+    assert outcome.decision.action == ()
+    assert outcome.transcript.external.report == "I wait."
+
+
 # --- on record
 
 
@@ -171,6 +198,41 @@ def test_whole_numbers_mean_the_same_with_and_without_a_point():
     outcome = outcome_of(act, Reply("", (call,), "tool_calls"))
 
     assert outcome.transcript.submission == orders(confidence=1.0)
+
+
+def with_fields(spec, **added):
+    """A tool as a program offers it: with fields for itself."""
+    parameters = {**spec.parameters, "properties": {**spec.parameters["properties"], **added}}
+    return ToolSpec(f"mcp_ktdeval_{spec.name}", spec.description, parameters)
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["passed on", "read and written again"])
+def test_a_submission_with_fields_that_the_program_added_is_the_models(is_read):
+    """Gemini CLI asks its model for `wait_for_previous` in each call, and sends it on."""
+    written = json.loads(orders()) | {"wait_for_previous": True, "toolTitle": "Submit"}
+
+    def act(acting):
+        tools = [with_fields(spec, wait_for_previous={}, toolTitle={}) for spec in offers(acting)]
+        (made,) = acting.ask(replace(ASK, tools=tuple(tools))).tool_calls
+        assert (
+            acting.call_tool(
+                ToolCall("1", "look", json.dumps({"stock_id": handle(), "toolTitle": "x"}))
+            ).failure
+            is None
+        )
+        given = made.arguments
+        if is_read:
+            given = json.dumps(json.loads(given), indent=1, sort_keys=True)
+        assert acting.submit(given).failure is None
+
+    call = ToolCall("1", "mcp_ktdeval_submit_action", json.dumps(written))
+    outcome = outcome_of(act, Reply("", (call,), "tool_calls"))
+
+    assert json.loads(outcome.transcript.submission) == json.loads(orders())
+    looked, submitted = outcome.transcript.external.acts[1:]
+    assert json.loads(looked.arguments) == {"stock_id": handle()}
+    assert json.loads(submitted.arguments) == json.loads(orders())
+    assert again(outcome) == outcome
 
 
 def offers(acting):
@@ -406,9 +468,39 @@ def test_refused_acts_in_a_row_are_one_entry():
     assert outcome.counts.failures == {"call_budget": 10_000}
 
 
+def test_acts_of_several_threads_are_done_one_at_a_time():
+    def act(acting):
+        threads = [threading.Thread(target=acting.ask, args=(ASK,)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    outcome = outcome_of(act, *(Reply(f"reply {number}") for number in range(8)))
+
+    replies = [exchange["reply"]["content"] for exchange in outcome.transcript.exchanges]
+    assert replies == [f"reply {number}" for number in range(8)]
+    assert again(outcome) == outcome
+
+
 def test_after_its_step_an_agent_is_refused():
     held = []
     outcome_of(held.append)
 
     with pytest.raises(RefusedAct, match="the step is over"):
         held[0].ask(ASK)
+
+
+def test_an_error_of_the_evaluation_ends_the_step_though_the_agent_goes_on():
+    def act(acting):
+        with pytest.raises(LeakError):
+            acting.ask(ASK)
+        with pytest.raises(RefusedAct):
+            acting.submit(orders())
+
+    class Leaking:
+        def reply(self, request):
+            raise LeakError("found one")
+
+    with pytest.raises(LeakError, match="found one"):
+        session_of(Leaking()).decide(Outside(act), OBSERVATION, None)

@@ -1,5 +1,4 @@
 import json
-from itertools import product
 
 import jsonschema
 import pytest
@@ -52,10 +51,6 @@ ACTIONS = st.fixed_dictionaries(
     {"orders": st.lists(ORDERS, max_size=2) | ORDERS},
     optional={"overall_reason": st.sampled_from(["ok", 1])},
 )
-SCHEMAS = [
-    action_schema(CONFIG, whole_shares=whole, shorts=shorts, limits=limits)
-    for whole, shorts, limits in product((True, False), repeat=3)
-]
 
 
 FIELDS = {
@@ -205,6 +200,21 @@ def test_feedback_on_an_order_names_path_and_rule(changes, at, rule):
     assert problems(text_of(order(**changes))) == ("schema", [(at, rule)])
 
 
+@on_each_row(
+    "field, value, limits",
+    ("confidence", "1e999", "a number from 0 to 1"),
+    ("target_weight", "1e999", "a number from 0 to 1"),
+    ("shares", "1e999", "a whole number from 1 to 100000000"),
+    ("shares", str(10**300), "a whole number from 1 to 100000000"),
+)
+def test_a_number_beyond_floats_is_out_of_bounds_and_no_crash(field, value, limits):
+    given = order(target_weight=None, shares=5) if field == "shares" else order()
+    text = text_of(given).replace(f'"{field}": {given[field]}', f'"{field}": {value}')
+
+    assert value in text
+    assert problems(text) == ("schema", [(f"orders[0].{field}", f"must be {limits}")])
+
+
 @examples(20)
 @given(st.text(st.sampled_from("qxzQXZ"), min_size=6, max_size=20))
 def test_feedback_never_quotes_what_the_model_wrote(secret):
@@ -268,6 +278,20 @@ def test_a_side_counts_in_any_case_as_a_label_does(side):
     assert FORM.read(text_of(order(side="purchase"))).submission.failure == "schema"
 
 
+def test_real_identities_are_counted_also_in_an_invalid_submission():
+    reading = FORM.read(
+        text_of(
+            order(stock_id="600519", side="HOLD"),
+            order(stock_id=300750),
+            order(stock_id=TWO),
+            order(stock_id=[1]),
+        )
+    )
+
+    assert reading.submission.failure == "schema"
+    assert reading.unmask_attempts == 2
+
+
 def test_shares_are_converted_back_under_rebased_prices():
     lens = lens_of("blinded", rebase_prices=True)
     form = ActionForm(CONFIG, lens)
@@ -324,6 +348,16 @@ def test_a_limit_is_converted_back_under_rebased_prices():
 
     (unknown,) = form.read(text_of(order(stock_id="asset_9999", limit=5))).submission.action
     assert (unknown.asset, unknown.limit_ticks) == (None, None)
+
+
+def test_lone_surrogates_are_replaced_so_that_a_ledger_can_be_written():
+    text = (
+        '{"orders":['
+        + json.dumps(order(reason="REASON")).replace("REASON", r"\ud800 is no character")
+        + r'],"overall_reason":"\udfff"}'
+    )
+    submission = FORM.read(text).submission
+    (submission.action[0].reason + submission.overall_reason).encode("utf-8")
 
 
 json_values = st.recursive(

@@ -4,6 +4,7 @@ the step shows them, and where a provider's limits end it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -182,9 +183,44 @@ def test_a_limit_with_several_decimals_is_ranges_that_end_after_each() -> None:
     assert "description" in weight
 
 
+@pytest.mark.parametrize(
+    ("held", "most"),
+    [
+        # 4 · 100,000 · 0.1 / 5 = 8,000 shares of the cheapest asset, to the next power of ten
+        ([], 10_000),
+        ([["asset_0009", 25_000, 0.1]], 100_000),
+    ],
+)
+def test_shares_are_bounded_by_the_greatest_weight_or_what_is_held(
+    held: list[Any], most: int
+) -> None:
+    shares = fields_of(state(positions={**HELD, "rows": held}))[1]["shares"]
+    assert (shares["minimum"], shares["maximum"]) == (1, most)
+
+
 def test_without_prices_shares_keep_the_bound_of_every_step() -> None:
     shown = state_of_values({"universe": ["a"], "account": {"nav": 100}})
     assert fields_of(shown)[1]["shares"]["maximum"] == 100_000_000
+
+
+@pytest.mark.parametrize("shown", [state(), state(positions=HELD), state_of_values({})])
+def test_an_agent_that_changes_the_schema_of_a_step_changes_no_other(shown: ObservedState) -> None:
+    plain = action_schema(HarnessConfig())
+    before = json.dumps(plain)
+    made = orders_of(plain, shown, shorts=False)
+    branches = made["properties"]["orders"]["items"]["anyOf"]
+    second = json.dumps(branches[1])
+    for field in branches[0]["properties"].values():
+        field.clear()
+    assert json.dumps(branches[1]) == second
+
+    containers = [made]
+    while containers:
+        container = containers.pop()
+        parts = container.values() if isinstance(container, dict) else [*container]
+        containers += [part for part in parts if isinstance(part, dict | list)]
+        container.clear()
+    assert json.dumps(plain) == before
 
 
 # --- limits, and the record

@@ -330,6 +330,19 @@ def test_a_call_runs_only_if_its_arguments_meet_the_schema(arguments):
         assert not is_valid
 
 
+def test_hidden_identities_among_the_arguments_are_counted():
+    arguments = {
+        "stock_ids": ["600519.SH", "SZ300750", ONE],
+        "since": "2024-01-02",
+        "note": "平安银行",
+    }
+
+    assert ask(arguments)[1].unmask_attempts == 4
+    assert ask(arguments, BRIGHT)[1].unmask_attempts == 0
+    assert ask({"stock_ids": [ONE], "weights": {"600519": 1}})[1].unmask_attempts == 1
+    assert ask({"stock_ids": [ONE]})[1].unmask_attempts == 0
+
+
 @pytest.mark.parametrize(
     ("offered", "attempts"),
     [

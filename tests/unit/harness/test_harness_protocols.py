@@ -188,6 +188,19 @@ def records(model: Model, protocol: ToolProtocol, task: str, seed: int, steps: i
     return play.run(steps)
 
 
+@pytest.mark.parametrize(
+    "task", ["blinded_open_research", "blinded_fixed_candidate", "bright_memory_only"]
+)
+@pytest.mark.parametrize("name", ["momentum", "random", "hold"])
+def test_a_model_that_only_writes_decides_and_earns_the_same(name: str, task: str) -> None:
+    model = PLUGINS.make_model(f"builtin/{name}", {})
+    natively = records(model, "native", task, 0, 3)
+    for protocol in PROTOCOLS:
+        assert records(Speaker(model, protocol), protocol, task, 0, 3) == natively
+
+    assert all(record.provenance == "model" for record in natively)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_every_misdeed_is_counted_as_it_is_natively() -> None:
@@ -231,6 +244,53 @@ def test_what_needs_no_translation_is_left_alone() -> None:
     by_its_server = Reply("x", (ToolCall("id-7", "look", "{}"),), "tool_calls")
 
     assert decode(by_its_server, asked("text")) is by_its_server
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_all_that_is_added_is_fixed_text_tool_specs_and_numbers(protocol: ToolProtocol) -> None:
+    plain, other = (
+        encode(asked(protocol, Message("system", words), Message("user", words)))
+        for words in ("one", "two")
+    )
+
+    assert plain.messages[0].content.removeprefix("one") == other.messages[0].content.removeprefix(
+        "two"
+    )
+
+    system = plain.messages[0].content
+    # fields in the order of the tool, not of the alphabet
+    assert json.dumps(LOOK.parameters) in system
+    assert WEIGH.description in system
+    assert plain.messages[1] == Message("user", "one")
+    assert (plain.tools, plain.tool_choice, plain.params) == ((), None, plain.params)
+
+
+def test_the_schema_of_a_reply_admits_the_offered_calls_only() -> None:
+    from jsonschema import Draft202012Validator
+
+    def accepts(request: ModelRequest, value: Any) -> bool:
+        schema = encode(request).response_schema
+        assert schema is not None
+        Draft202012Validator.check_schema(schema)
+        return Draft202012Validator(schema).is_valid(value)
+
+    def call(name: str, **arguments: Any) -> dict[str, Any]:
+        return {"name": name, "arguments": arguments}
+
+    free = asked("json_schema")
+    forced = asked("json_schema", tool_choice="look")
+
+    assert accepts(free, {"content": "done", "calls": []})
+    assert accepts(
+        free, {"content": "", "calls": [call("look", a="x"), call("weigh", stock_ids=[])]}
+    )
+    assert not accepts(free, {"content": "", "calls": [call("look", a=1)]})
+    assert not accepts(free, {"content": "", "calls": [call("sell")]})
+    assert not accepts(free, {"calls": []})
+    assert accepts(forced, {"content": "", "calls": [call("look")]})
+    assert not accepts(forced, {"content": "", "calls": []})
+    assert not accepts(forced, {"content": "", "calls": [call("weigh")]})
+    assert not accepts(forced, {"content": "", "calls": [call("look"), call("look")]})
 
 
 # ---- what is sent
@@ -342,6 +402,12 @@ def test_a_reply_without_a_call_is_unchanged(protocol: ToolProtocol) -> None:
         assert read(protocol, content) == Reply(content), content
 
 
+@pytest.mark.parametrize("finish", ["refusal", "content_filter", "length"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_outcomes_without_a_call_keep_their_name(protocol: ToolProtocol, finish: Any) -> None:
+    assert read(protocol, "I can't.", finish) == Reply("I can't.", finish_reason=finish)
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -450,6 +516,18 @@ def test_an_envelope_that_goes_wrong_shows_where(content: str, calls: list[list[
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_reply_cut_off_in_a_call_is_truncated_and_malformed(protocol: ToolProtocol) -> None:
+    whole = spoken(Reply(tool_calls=numbered([("look", '{"a": "some words"}')])), protocol).content
+    cut = whole.index("ords")
+    reply = read(protocol, whole[:cut], "length")
+
+    assert (reply.finish_reason, reply.tool_calls) == (
+        "length",
+        (ToolCall("call_1", "look", '{"a": "some w'),),
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_draft_in_the_thoughts_is_no_call(protocol: ToolProtocol) -> None:
     draft = as_text(Reply("", numbered([("weigh", "{}")])), protocol)
     final = as_text(Reply("", numbered([("look", "{}")])), protocol)
@@ -462,6 +540,23 @@ def test_a_draft_in_the_thoughts_is_no_call(protocol: ToolProtocol) -> None:
     endless = read(protocol, f"<think>\n{draft}", "length")
 
     assert (endless.tool_calls, endless.content, endless.finish_reason) == ((), "", "length")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@examples(80)
+@given(
+    content=st.text(
+        st.sampled_from('`{}[]"\\:, \n') | st.sampled_from("jsontolargumec<>/hik"), max_size=60
+    )
+)
+def test_any_response_becomes_a_reply(protocol: ToolProtocol, content: str) -> None:
+    reply = read(protocol, content)
+    assert (
+        reply.tool_calls
+        or reply == Reply(content)
+        or "think" in content
+        or protocol == "json_schema"
+    )
 
 
 @pytest.mark.parametrize("mark", ["```{x ", "```", '{"tool": ', "</think> ", '```{"tool": "a"} '])

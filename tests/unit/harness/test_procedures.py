@@ -93,6 +93,14 @@ def at_a_framework(text: Callable[[FrameworkDesk], str], early: Any = None) -> F
     return FrameworkAgent(act)
 
 
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("early", [False, True])
+def test_a_model_that_follows_the_text_of_react_decides(task: str, early: bool) -> None:
+    outcome = decided(ReactAgent(), Literal(early), task)
+    assert (outcome.decision.provenance, outcome.decision.overall_reason) == ("model", "meant")
+    assert outcome.counts.tool_calls == (0 if task == "blinded_memory_only" else RESEARCH_CALLS)
+
+
 # ---- each by its own text
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.harness.research_then_submit import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
 from ktdeval.registry import load_plugins
@@ -151,6 +152,39 @@ def test_a_submission_under_the_namespace_of_a_models_training_counts(name: str)
     record, _ = play(Reply("Done."), wrapped)
 
     assert (record.provenance, record.failures) == ("model", {})
+
+
+def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:
+    record, model = play(Reply("Done."), *[submit("{}", number) for number in range(4)])
+    assert len(model.requests) == 5
+    assert (record.provenance, record.orders, record.overall_reason) == ("fallback", (), "")
+    assert record.failures == {"schema": 4}
+
+
+def test_a_failed_model_call_leaves_the_step_to_the_engine() -> None:
+    record, _ = play(ModelError("timeout", "no answer"))
+    assert (record.provenance, record.failures) == ("error", {"model_timeout": 1})
+
+
+def test_an_order_is_decided_in_true_identities() -> None:
+    scene = PLUGINS.make_task("blinded_memory_only")
+    episode = Play(scene, Scripted(), MARKET)
+    handle = episode.scene.lens.asset_handle(9)
+    order = {
+        "stock_id": handle,
+        "side": "BUY",
+        "target_weight": 0.05,
+        "confidence": 0.6,
+        "reason": "because of a test",
+    }
+    episode.model.replies.append(
+        submit(json.dumps({"orders": [order], "overall_reason": "a test"}))
+    )
+    (record,) = episode.run(1)
+
+    assert [(row.code, row.side, row.target_weight) for row in record.orders] == [
+        (MARKET.codes[9], "BUY", 0.05)
+    ]
 
 
 def test_differing_submissions_in_one_reply_are_counted_and_asked_again() -> None:

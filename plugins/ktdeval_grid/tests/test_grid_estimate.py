@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from msgspec import structs
 
 from ktdeval.calls.record import Spent
@@ -16,6 +17,7 @@ from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate
 from ktdeval_grid.planning.plan import GridPlan, plan_of
 from ktdeval_grid.planning.pruning_rules import PlannedCell
 from ktdeval_grid.state.printed_status import estimate_lines
+from support.texts import text_of
 
 
 def amount(calls: int, cost_usd: float | None, hours: float = 1.0) -> Amount:
@@ -40,11 +42,13 @@ def test_costs_without_and_with_a_prompt_cache_are_columns_of_the_table() -> Non
     estimate = GridEstimate(
         models=(one,), total=one, concurrency=8, pruned=3, assumptions=(), warnings=("slow",)
     )
-    _, head, row, *_, warning = estimate_lines(estimate)
-    assert warning == "warning: slow"
-    assert "USD, no cache" in head
-    assert "USD, cached" in head
-    assert "0.5000 / 0.5000 / 0.5000  0.2500 / 0.2500 / 0.2500" in row
+    assert text_of(estimate_lines(estimate)) == snapshot("""\
+estimate, low / typical / high, 8 at once:
+  MODEL  episodes      calls        tokens             USD, no cache               USD, cached            hours
+  a             2  4 / 4 / 4  10 / 10 / 10  0.5000 / 0.5000 / 0.5000  0.2500 / 0.2500 / 0.2500  1.0 / 1.0 / 1.0
+3 episodes pruned
+warning: slow
+""")
     assert _add_amounts([cached, cached], 1).cached_cost_usd == 0.5
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import pytest
+from inline_snapshot import snapshot
 from msgspec import structs
 
 from ktdeval_grid.launch.driver import LaunchResult
@@ -37,6 +38,7 @@ from support.grid.grid_launches import intent_of, request_of
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from support.grid.grid_workers import board_of
 from support.tables import on_each_row
+from support.texts import text_of
 
 SYSTEM = "builtin-momentum_react"
 
@@ -68,11 +70,6 @@ def status_of(*models: Tally, total: Tally | None = None, **changes: Any) -> Gri
     return GridStatus(models=models, total=total or tally(), **{**fields, **changes})
 
 
-def rows(lines: list[str]) -> list[list[str]]:
-    """Cells of the printed table, by its lines."""
-    return [line.split() for line in lines[2:]]
-
-
 # ---- where a grid stands
 
 
@@ -80,11 +77,12 @@ def test_the_headline_counts_what_there_is() -> None:
     every = tally(planned=2000, done=1000, running=1, failed=1200, stopped=3)
     status = status_of(total=every, unresolved={"a": "no", "b": "no"}, paused=True)
 
-    assert headline(status) == (
-        "lab: 1,000 of 2,000 episodes done, 1 running, 1,200 failed, 3 stopped,"
-        " 2 systems not begun and not counted, paused"
-    )
-    assert headline(status_of(total=tally(planned=1))) == "lab: 0 of 1 episode done"
+    one = status_of(total=tally(planned=1))
+
+    assert text_of([headline(status), headline(one)]) == snapshot("""\
+lab: 1,000 of 2,000 episodes done, 1 running, 1,200 failed, 3 stopped, 2 systems not begun and not counted, paused
+lab: 0 of 1 episode done
+""")
 
 
 def test_the_table_has_a_row_for_each_model_and_the_total_below_several() -> None:
@@ -100,26 +98,20 @@ def test_the_table_has_a_row_for_each_model_and_the_total_below_several() -> Non
         eta_s=600.0,
     )
     second = tally("b", planned=5, dropped=True, cost_usd=0.5, uncosted=1)
-    third = tally("c", planned=5, done=5, uncosted=5)
+    third = tally("c", planned=5, done=5, uncosted=5, eta_s=0.0)
 
     lines = status_lines(status_of(first, second, third, total=tally(planned=2010)))
 
-    assert rows(lines) == [
-        ["MODEL", "done", "running", "failed", "stopped", "left", "pruned", "USD", "ETA"],
-        ["a", "1,500/2,000", "2", "3", "4", "497", "1,005", "12.50", "10", "min"],
-        ["b", "(dropped)", "0/5", "5", "≥", "0.5000"],
-        ["c", "5/5", "?"],
-        ["total", "0/2,010", "2,010", "0.00"],
-    ]
-    assert len(rows(status_lines(status_of(first)))) == 2
+    assert text_of(lines) == snapshot("""\
+lab: 0 of 2,010 episodes done
 
-
-def test_an_end_that_is_now_is_said_and_one_that_is_not_known_is_not() -> None:
-    now = status_lines(status_of(tally("a", eta_s=0.0)))
-    unknown = status_lines(status_of(tally("a")))
-
-    assert now[-1].endswith("0.00  0 s")
-    assert unknown[-1].rstrip().endswith("0.00")
+MODEL               done  running  failed  stopped   left  pruned       USD     ETA
+a            1,500/2,000        2       3        4    497   1,005     12.50  10 min
+b (dropped)          0/5                                5          ≥ 0.5000
+c                    5/5                                                  ?     0 s
+total            0/2,010                            2,010              0.00
+""")
+    assert len(status_lines(status_of(first))) == 4
 
 
 def test_notes_follow_the_table_in_their_order() -> None:
@@ -135,16 +127,18 @@ def test_notes_follow_the_table_in_their_order() -> None:
         warnings=("control.json is malformed",),
     )
 
-    lines = status_lines(status)
+    assert text_of(status_lines(status)) == snapshot("""\
+lab: 0 of 10 episodes done, 1 system not begun and not counted
 
-    assert lines[4:] == [
-        "",
-        "pruned by odd: even seeds are enough",
-        "not begun: no key (b_react)",
-        "2 failed: down (first s t seed 0)",
-        "1 stopped: --max-cost (s t seed 1)",
-        "warning: control.json is malformed",
-    ]
+MODEL  done  left   USD
+a      0/10    10  0.00
+
+pruned by odd: even seeds are enough
+not begun: no key (b_react)
+2 failed: down (first s t seed 0)
+1 stopped: --max-cost (s t seed 1)
+warning: control.json is malformed
+""")
 
 
 @pytest.mark.parametrize(
@@ -210,20 +204,15 @@ def test_an_estimate_has_low_typical_and_high_of_each_model_that_is_paid() -> No
         model("c", amounts(1.0, None, None), episodes=1),
     )
 
-    first, heads, *cells = estimate_lines(found)
-
-    figures = "1,000 / 2,000 / 3,000"
-    tokens = "500,000 / 1.0M / 1.5M"
-
-    assert first == "estimate, low / typical / high, 8 at once:"
-    assert heads.split() == ["MODEL", "episodes", "calls", "tokens", "USD", "hours"]
-    assert [" ".join(line.split()) for line in cells] == [
-        f"a 2,000 {figures} {tokens} 0.5000 / 1.50 / 2.50 0.5 / 1.0 / 1.5",
-        f"b 2,000 {figures} {tokens} ? 0.5 / 1.0 / 1.5",
-        f"c 1 {figures} {tokens} 1.00 / ? / ? 0.5 / 1.0 / 1.5",
-        f"total 2,000 {figures} {tokens} 0.5000 / 1.50 / 2.50 0.5 / 1.0 / 1.5",
-        "no price is known for b, c; give `price` of the model, or --price-table",
-    ]
+    assert text_of(estimate_lines(found)) == snapshot("""\
+estimate, low / typical / high, 8 at once:
+  MODEL  episodes                  calls                 tokens                   USD            hours
+  a         2,000  1,000 / 2,000 / 3,000  500,000 / 1.0M / 1.5M  0.5000 / 1.50 / 2.50  0.5 / 1.0 / 1.5
+  b         2,000  1,000 / 2,000 / 3,000  500,000 / 1.0M / 1.5M                     ?  0.5 / 1.0 / 1.5
+  c             1  1,000 / 2,000 / 3,000  500,000 / 1.0M / 1.5M          1.00 / ? / ?  0.5 / 1.0 / 1.5
+  total     2,000  1,000 / 2,000 / 3,000  500,000 / 1.0M / 1.5M  0.5000 / 1.50 / 2.50  0.5 / 1.0 / 1.5
+no price is known for b, c; give `price` of the model, or --price-table
+""")
 
 
 def test_one_model_has_no_total_and_those_without_episodes_or_price_no_row() -> None:
@@ -235,11 +224,13 @@ def test_one_model_has_no_total_and_those_without_episodes_or_price_no_row() -> 
         pruned=1,
     )
 
-    lines = estimate_lines(found)
-
-    assert lines[0] == "own, mine: 3 episodes, no provider is asked"
-    assert [line.split()[0] for line in lines[3:]] == ["a", "1"]
-    assert lines[-1] == "1 episode pruned"
+    assert text_of(estimate_lines(found)) == snapshot("""\
+own, mine: 3 episodes, no provider is asked
+estimate, low / typical / high, 8 at once:
+  MODEL  episodes                  calls                 tokens                 USD            hours
+  a         2,000  1,000 / 2,000 / 3,000  500,000 / 1.0M / 1.5M  1.00 / 1.00 / 1.00  0.5 / 1.0 / 1.5
+1 episode pruned
+""")
 
 
 def test_what_an_estimate_rests_on_is_listed_where_there_is_something() -> None:
@@ -314,13 +305,13 @@ def test_plain_lines_are_failures_stops_and_twenty_reports_at_most(
     for count in (0, 1, 2, 3, 5, 6):
         watcher.show(found, status_of(total=tally(planned=41, done=count)))
 
-    assert capsys.readouterr().err.splitlines() == [
-        f"failed: {SYSTEM} blinded_open_research W1 seed 0: down",
-        f"stopped: {SYSTEM} blinded_open_research W2 seed 1: --max-cost 1",
-        "lab: 0 of 41 episodes done",
-        "lab: 3 of 41 episodes done",
-        "lab: 6 of 41 episodes done",
-    ]
+    assert capsys.readouterr().err == snapshot("""\
+failed: builtin-momentum_react blinded_open_research W1 seed 0: down
+stopped: builtin-momentum_react blinded_open_research W2 seed 1: --max-cost 1
+lab: 0 of 41 episodes done
+lab: 3 of 41 episodes done
+lab: 6 of 41 episodes done
+""")
 
 
 def test_json_lines_are_of_what_has_changed_since_the_beginning(

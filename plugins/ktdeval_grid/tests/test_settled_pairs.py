@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
 from ktdeval_grid.launch.json_events import UnitEvents
@@ -24,6 +25,7 @@ from support.grid.grid_looks import RULE, TASK, cell_id, plan_of_looks, record_o
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan
 from support.grid.grid_workers import worker_of
 from support.tables import on_each_row
+from support.texts import text_of
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"
@@ -168,13 +170,17 @@ def test_status_counts_and_names_what_is_settled(grid: HandMade) -> None:
     assert (total.planned, total.done, total.settled, total.left) == (20, 16, 4, 0)
     assert status.is_finished
     assert status.steps_saved == 4 * 3
-    text = "\n".join(status_lines(status))
-    assert "16 of 20 episodes done, 4 settled and not run" in text
-    assert (
-        f"settled at look 2 (8 of 10 windows of {TASK}): total_return of {FIRST} is above that of"
-        f" {SECOND}" in text
-    )
-    assert "saved: 4 episodes not run, about 12 decisions, 20 model calls, 1.00 USD" in text
+    assert text_of(status_lines(status)) == snapshot("""\
+small: 16 of 20 episodes done, 4 settled and not run
+
+MODEL              done  settled   USD
+builtin-momentum   8/10        2  2.00
+builtin-reversal   8/10        2  2.00
+total             16/20        4  4.00
+
+settled at look 2 (8 of 10 windows of blinded_open_research): total_return of builtin-momentum_react is above that of builtin-reversal_react
+saved: 4 episodes not run, about 12 decisions, 20 model calls, 1.00 USD
+""")
 
     states = [line.state for line in UnitEvents().news(found)]
     assert states.count("settled") == 4

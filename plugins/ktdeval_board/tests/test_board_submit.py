@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from ktdeval.cards import load_card
@@ -41,11 +42,13 @@ from support.board.board_runs import (
     edit,
     make_run,
     plugins,
+    printed,
     submit,
     tree,
     unpacked,
 )
 from support.tables import on_each_row
+from support.texts import error_lines, text_of
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
 LATER = "2024-03-15:2024-03-29"
@@ -192,23 +195,17 @@ def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_p
     )
 
     assert outcome.submitted == ()
-
-    lines = [line.removeprefix(f"{TASK}.json: ") for line in outcome.missing]
-    assert (
-        " / ".join(line.partition(":")[0] for line in lines)
-        == "submitter / contact / cut-off date / attempts / certificate / limit / seeds / windows /"
-        " windows"
-    )
-    assert "seeds: 1 missing; run again with --seeds 2" in lines
-    assert (
-        f"windows: {WINDOW} missing for division {DIVISION}; run again with --windows {WINDOW}"
-        in lines
-    )
-    assert (
-        f"windows: {LATER} not in division {DIVISION}; run again with --windows {WINDOW}" in lines
-    )
-    assert "limit: every episode was cut after 3 steps" in lines
-    assert not any("\n" in line for line in lines)
+    assert text_of(outcome.missing) == snapshot("""\
+blinded_open_research.json: submitter: give your name with --submitter
+blinded_open_research.json: contact: give an e-mail or https address for questions with --contact
+blinded_open_research.json: cut-off date: give the end of the model's training data: --cutoff YYYY-MM-DD, --cutoff none (nothing was trained) or --cutoff unknown, and its source with --cutoff-source
+blinded_open_research.json: attempts: give with --attempts how many runs of this model and agent were made on this task's windows, including this one and limited or aborted ones
+blinded_open_research.json: certificate: division blinded-open-research requires a certificate of the mask: no certificate was given; make one with `ktdeval certify`, then `ktdeval score RUN --certificate FILE`
+blinded_open_research.json: limit: every episode was cut after 3 steps
+blinded_open_research.json: seeds: 1 missing; run again with --seeds 2
+blinded_open_research.json: windows: 2024-03-01:2024-03-14 missing for division blinded-open-research; run again with --windows 2024-03-01:2024-03-14
+blinded_open_research.json: windows: 2024-03-15:2024-03-29 not in division blinded-open-research; run again with --windows 2024-03-01:2024-03-14
+""")
 
 
 @on_each_row(
@@ -241,22 +238,22 @@ def test_claims_that_cannot_be_true_are_named(
 def test_a_run_without_cards_and_a_folder_without_a_run_are_named(
     run: Path, board: Path, tmp_path: Path
 ) -> None:
+    own = Path(shutil.copytree(run, tmp_path / "own"))
     bare = Path(shutil.copytree(run, tmp_path / "bare"))
     shutil.rmtree(bare / "cards")
-    for error, message, there, source, options in (
-        (UsageError, "no cards found; give cards, or runs", board, bare, {}),
-        (StoreError, "no run here", board, tmp_path, {}),
-        (
-            UsageError,
-            "did you mean 'blinded_open_research'",
-            board,
-            run,
-            {"card": "blinded_open_reserch"},
-        ),
-        (ConfigError, "not a board", run, run, {}),
-    ):
-        with pytest.raises(error, match=message):
-            submit(there, source, **options)
+
+    assert error_lines(
+        lambda: submit(board, bare),
+        lambda: submit(board, tmp_path),
+        lambda: submit(board, own, card="blinded_open_reserch"),
+        lambda: submit(own, own),
+        folder=tmp_path,
+    ) == snapshot("""\
+UsageError: FOLDER/bare: no cards found; give cards, or runs with finished episodes (`ktdeval score RUN` writes their cards)
+StoreError: FOLDER: no run here (manifest.json is missing)
+UsageError: --card: FOLDER/own has no card of 'blinded_open_reserch'; did you mean 'blinded_open_research'?
+ConfigError: FOLDER/own: not a board (board.yaml is missing); create one with `ktdeval leaderboard init FOLDER/own`
+""")
 
 
 def test_a_run_that_does_not_verify_is_not_taken(run: Path, board: Path, tmp_path: Path) -> None:
@@ -369,20 +366,19 @@ def test_of_several_cards_those_of_the_board_are_taken(
 
     assert [card.division for card in outcome.submitted] == [DIVISION]
 
-    note, own_key = outcome.notes
-    assert own_key.startswith(f"{TASK}.json: own key: ")
-    assert note.startswith(
-        "passed over: bright_open_research.json: task: the board has no division for"
-        " bright_open_research"
-    )
+    assert text_of(outcome.notes) == snapshot("""\
+passed over: bright_open_research.json: task: the board has no division for bright_open_research; did you mean 'blinded_open_research'? (it has blinded_open_research)
+blinded_open_research.json: own key: the board draws the mask keys of division blinded-open-research, so this card will not be ranked; to be ranked, run `ktdeval leaderboard register` before the run
+""")
 
     (manifest,) = (board / "records").glob("*/manifest.json")
     assert {episode["task"] for episode in loads_strict(manifest.read_bytes())["episodes"]} == {
         TASK
     }
 
-    (named,) = submit(board, run, card="bright_open_research").missing
-    assert named.startswith("bright_open_research.json: task: the board has no division")
+    assert text_of(submit(board, run, card="bright_open_research").missing) == snapshot(
+        "bright_open_research.json: task: the board has no division for bright_open_research; did you mean 'blinded_open_research'? (it has blinded_open_research)\n"
+    )
 
 
 @pytest.mark.exhaustive
@@ -604,9 +600,10 @@ def test_findings_on_other_cards_do_not_block_a_submission(
 
     assert len(outcome.submitted) == 1
 
-    own_key, note = outcome.notes
-    assert own_key.startswith(f"{TASK}.json: own key: ")
-    assert note == "the board also has 1 finding on other cards; see `ktdeval leaderboard check`"
+    assert text_of(outcome.notes) == snapshot("""\
+blinded_open_research.json: own key: the board draws the mask keys of division blinded-open-research, so this card will not be ranked; to be ranked, run `ktdeval leaderboard register` before the run
+the board also has 1 finding on other cards; see `ktdeval leaderboard check`
+""")
 
 
 def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> None:
@@ -661,12 +658,14 @@ def test_records_elsewhere_are_written_where_they_can_be_published_from(
 
 @pytest.mark.slow
 def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) -> None:
-    where, folder = submit(board, run, stored="elsewhere").missing
-    assert "--records https://…" in where
-    assert "--records-out" in folder
+    elsewhere = submit(board, run, stored="elsewhere").missing
+    here = submit(board, run, records_url="https://example.org/x").missing
 
-    (useless,) = submit(board, run, records_url="https://example.org/x").missing
-    assert "applies to records that are stored elsewhere" in useless
+    assert text_of([*elsewhere, *here]) == snapshot("""\
+blinded_open_research.json: records: give their address with --records https://…, or store them in the repository
+blinded_open_research.json: records: give a folder with --records-out; they are written to it without secrets, for you to upload
+blinded_open_research.json: records: --records-out applies to records that are stored elsewhere; give their address with --records https://…
+""")
 
 
 @pytest.mark.exhaustive
@@ -715,9 +714,19 @@ def test_the_command_lists_its_files_and_explains_the_pull_request(
     card_id = file_sha256(run / "cards" / f"{TASK}.json")
 
     assert done.exit_code == 0, done.output
-    assert f"builtin/momentum in division {DIVISION}: 1 episode, 0.0 MB of records" in done.output
-    assert f"  wrote cards/{TASK}/builtin--momentum/react/{card_id}.json\n" in done.output
-    assert f"  git switch -c submit-{card_id[:12]}\n  git add cards records\n" in done.output
+    assert done.output.replace(card_id, "CARD").replace(card_id[:12], "CARD") == snapshot("""\
+note: blinded_open_research.json: own key: the board draws the mask keys of division blinded-open-research, so this card will not be ranked; to be ranked, run `ktdeval leaderboard register` before the run
+builtin/momentum in division blinded-open-research: 1 episode, 0.0 MB of records
+  wrote cards/blinded_open_research/builtin--momentum/react/CARD.json
+  wrote cards/blinded_open_research/builtin--momentum/react/CARD.submission.json
+  wrote cards/blinded_open_research/builtin--momentum/react/CARD.records.json
+  wrote records/CARD
+next, in the board's repository:
+  git switch -c submit-CARD
+  git add cards records
+  git commit -m 'Submit CARD'
+  git push -u origin HEAD    # then open a pull request
+""")
     assert tree(board) == tree(submitted)
 
 
@@ -729,11 +738,15 @@ def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
     bare = (leaderboard, "--on", TODAY, "submit", run, "--board", board)
     done = call(*bare)
 
-    assert (
-        done.exit_code,
-        done.stdout.count("\n"),
-        "nothing was written: 4 things to fix" in done.stderr,
-    ) == (1, 4, True)
+    assert done.exit_code == 1
+    assert done.output == snapshot("""\
+note: blinded_open_research.json: own key: the board draws the mask keys of division blinded-open-research, so this card will not be ranked; to be ranked, run `ktdeval leaderboard register` before the run
+blinded_open_research.json: submitter: give your name with --submitter
+blinded_open_research.json: contact: give an e-mail or https address for questions with --contact
+blinded_open_research.json: cut-off date: give the end of the model's training data: --cutoff YYYY-MM-DD, --cutoff none (nothing was trained) or --cutoff unknown, and its source with --cutoff-source
+blinded_open_research.json: attempts: give with --attempts how many runs of this model and agent were made on this task's windows, including this one and limited or aborted ones
+nothing was written: 4 things to fix
+""")
 
     done = call(*bare, "--json")
     assert (done.exit_code, len(json.loads(done.stdout)["missing"])) == (1, 4)
@@ -758,23 +771,22 @@ def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
     assert "--on: expected a day as YYYY-MM-DD" in str(done.exception)
 
 
-@pytest.mark.parametrize(
-    ("words", "claims", "expected"),
-    [
-        (("--records", "here"), "", "expected repository, elsewhere or an https://… address"),
-        ((), "strategie: free\n", "did you mean 'strategy'"),
-        ((), "attempts: many\n", "attempts"),
-    ],
-)
-def test_records_and_claims_that_are_none_are_refused(
-    words: tuple[str, ...], claims: str, expected: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "claims.yaml"
-    file.write_text(claims or "{}")
-    done = call(leaderboard, "submit", tmp_path, "--claims", file, *words)
+def test_records_and_claims_that_are_none_are_refused(tmp_path: Path) -> None:
+    claims = tmp_path / "claims.yaml"
+    words = ("submit", tmp_path, "--claims", claims)
 
-    assert isinstance(done.exception, KtdevalError)
-    assert expected in str(done.exception)
+    def refused(text: str, *more: str) -> str:
+        claims.write_text(text)
+        return error_lines(lambda: printed(*words, *more), folder=tmp_path)
+
+    text = refused("{}", "--records", "here")
+    text += refused("strategie: free\n") + refused("attempts: many\n")
+
+    assert text == snapshot("""\
+UsageError: --records: expected repository, elsewhere or an https://… address, was 'here'
+ConfigError: FOLDER/claims.yaml: unknown field 'strategie'; did you mean 'strategy'?
+ConfigError: FOLDER/claims.yaml: attempts: expected `int | null`, was `str`
+""")
 
 
 def test_records_at_an_address_are_kept_elsewhere(run: Path, board: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from support.tables import on_each_row
 from support.terminal import Terminal
@@ -34,21 +35,17 @@ def test_options_that_do_not_fit_are_one_line_that_says_what_to_type(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("wishes", "expected"),
-    [
-        ("baslines: [builtin/hold]", "did you mean 'baselines'"),
-        ("keys: mine", "keys"),
-        ("most_registrations: 0", "most_registrations"),
-    ],
-)
-def test_a_file_of_wishes_is_read_strictly(
-    wishes: str, expected: str, tmp_path: Path, terminal: Terminal
-) -> None:
+def test_a_file_of_wishes_is_read_strictly(tmp_path: Path, terminal: Terminal) -> None:
     file = tmp_path / "wishes.yaml"
-    file.write_text(f"{wishes}\n")
-    refused = terminal.refusal("leaderboard", "init", tmp_path / "board", "--config", file)
+    refused = ""
 
-    assert str(file) in refused
-    assert expected in refused
+    for wishes in ("baslines: [builtin/hold]", "keys: mine", "most_registrations: 0"):
+        file.write_text(f"{wishes}\n")
+        refused += terminal.refusal("leaderboard", "init", tmp_path / "board", "--config", file)
+
+    assert refused.replace(str(tmp_path), "FOLDER") == snapshot("""\
+ktdeval: error: FOLDER/wishes.yaml: unknown field 'baslines'; did you mean 'baselines'?
+ktdeval: error: FOLDER/wishes.yaml: keys: expected one of registered, own, was 'mine'
+ktdeval: error: FOLDER/wishes.yaml: most_registrations: expected a value from 1 to 1000000, was 0
+""")
     assert not (tmp_path / "board").exists()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from inline_snapshot import snapshot
 
 from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.values import encode_canonical, loads_strict, sha256_hex
@@ -20,6 +22,7 @@ from ktdeval_board.read_documents import read_untrusted
 from support.board.board_runs import printed as run
 from support.paths import SUPPORT
 from support.tables import on_each_row
+from support.texts import errors_of
 
 LIMIT = 8_000_000
 EVIL = "<script>alert(1)</script>"
@@ -132,26 +135,26 @@ def test_a_text_that_is_no_plain_line_is_refused(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("{", "is not strict JSON"),
-        ("[1]", "has no `evaluation_results`"),
-        ('{"results": {"gsm8k": {"acc,none": 0.5}}}', "converters accept results of lm-eval"),
-        (changed("evaluation_results", value=[]), "results"),
-        (changed("evaluation_results", 0, "score_details", "score", value="high"), "score"),
-        (changed("model_info", value={}), "id"),
-        ("\x00\x01", "is not strict JSON"),
-    ],
-)
-def test_a_file_that_is_no_record_is_refused_with_its_reason(
-    tmp_path: Path, content: Any, problem: str
-) -> None:
-    with pytest.raises(CardError, match=problem) as caught:
-        imported(tmp_path, content)
-
-    assert "record.json" in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_a_file_that_is_no_record_is_refused_with_its_reason(tmp_path: Path) -> None:
+    assert errors_of(
+        partial(imported, tmp_path),
+        "{",
+        "[1]",
+        '{"results": {"gsm8k": {"acc,none": 0.5}}}',
+        changed("evaluation_results", value=[]),
+        changed("evaluation_results", 0, "score_details", "score", value="high"),
+        changed("model_info", value={}),
+        "\x00\x01",
+        folder=tmp_path,
+    ) == snapshot("""\
+CardError: FOLDER/record.json: is not strict JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)
+CardError: FOLDER/record.json: has no `evaluation_results`; expected a record of every_eval_ever; its converters accept results of lm-eval, Inspect and HELM
+CardError: FOLDER/record.json: has no `evaluation_results`; expected a record of every_eval_ever; its converters accept results of lm-eval, Inspect and HELM
+CardError: FOLDER/record.json: results: expected `array` of length >= 1
+CardError: FOLDER/record.json: evaluation_results[0].score_details.score: expected `float`, was `str`
+CardError: FOLDER/record.json: model_info: field 'id' is missing
+CardError: FOLDER/record.json: is not strict JSON: Expecting value: line 1 column 1 (char 0)
+""")
 
 
 def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
 from ktdeval_command.placeholders import StepValues
@@ -23,6 +24,7 @@ from ktdeval_command.profiles import (
 from ktdeval_command.program import Start, run_program
 from ktdeval_command.sandbox import Sandbox
 from ktdeval_command.workspace import ProgramWorkspaces
+from support.texts import errors_of
 
 VALUES = StepValues(
     bridge="http://127.0.0.1:1001",
@@ -197,19 +199,19 @@ def test_a_path_of_a_program_holds_from_every_folder(
     assert run_words("./link/agent -x") == (f"{tmp_path.resolve()}/bin/agent", "-x")
 
 
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        ("", "run: is empty; give a command line, such as run='codex exec'"),
-        ("''", "run: is empty; give a command line, such as run='codex exec'"),
-        ("agent 'x", 'run: No closing quotation in "agent \'x"; close it'),
-        ("agent a\0b", "run[1]: contains the character U+0000; remove it"),
-    ],
-)
-def test_bad_command_lines(run: str, message: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        run_words(run)
-    assert str(error.value) == message
+def test_bad_command_lines() -> None:
+    assert errors_of(
+        run_words,
+        "",
+        "''",
+        "agent 'x",
+        "agent a\0b",
+    ) == snapshot("""\
+ConfigError: run: is empty; give a command line, such as run='codex exec'
+ConfigError: run: is empty; give a command line, such as run='codex exec'
+ConfigError: run: No closing quotation in "agent 'x"; close it
+ConfigError: run[1]: contains the character U+0000; remove it
+""")
 
 
 # ---- filling
@@ -284,61 +286,66 @@ def test_values_that_the_system_can_not_pass_on(
 # ---- files that are no profile
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "expected a mapping of fields, was nothing"),
-        ("argument: [x]\n", "unknown field 'argument'; did you mean 'arguments' or"),
-        ("arguments: x\n", "arguments: expected a list"),
-        ("arguments: [1]\n", "arguments[0]: expected a string, was 1"),
-        ("environment: {A: 1}\n", "environment.A: expected a string, was 1"),
-        ("environment: {A: x, A: y}\n", "line 1: key 'A' was already given on line 1"),
-        ("arguments: ['{tool_url}']\n", "arguments[0]: unknown placeholder {tool_url}"),
-        ("stdin: '{prompts}'\n", "stdin: unknown placeholder {prompts}; did you mean 'prompt'?"),
-        (
-            "stdin: '{tools_stdio}'\n",
-            "stdin: {tools_stdio} expands to several words; make it a list item of its own",
-        ),
-        (
-            "files: {a.json: {command: '{tools_stdio}'}}\n",
-            "files.a.json.command: {tools_stdio} expands to several words; make it a list item of its own",
-        ),
-        ("files: {a.json: {x: ['{nope}']}}\n", "files.a.json.x[0]: unknown placeholder {nope}"),
-        ("files: {a.json: {x: [.nan]}}\n", "files.a.json.x[0]: JSON has no number nan"),
-        ("files: {a.txt: '{nope}'}\n", "files.a.txt: unknown placeholder {nope}"),
-        ("files: {a.txt: [x]}\n", "files.a.txt: expected a string, was a list"),
-        ("files: {../a: x}\n", "files: '../a' is outside the program's folder"),
-        ("files: {/a: x}\n", "files: '/a' is outside the program's folder"),
-        ("files: {a//b: x}\n", "files: 'a//b' is outside the program's folder"),
-        ("files: {task.md: x}\n", "files: task.md always holds the task; choose another name"),
-        (
-            "files: {a: x, a/b: y}\n",
-            "files: 'a' is a file, and cannot be a folder for 'a/b'",
-        ),
-        (
-            "files: {state.json/b: y}\n",
-            "files: 'state.json' is a file, and cannot be a folder for 'state.json/b'",
-        ),
-        (
-            "arguments: ['--token={tools_token}']\n",
-            "arguments[0]: {tools_token} would be visible in the list of processes",
-        ),
-        ("environment: {A-B: x}\n", "environment.A-B: not a name of an environment variable"),
-        ("environment: {HOME: /root}\n", "environment.HOME: is always set to the program's folder"),
-        ("environment: {A: '{nope}'}\n", "environment.A: unknown placeholder {nope}"),
-        ("subcommand: '{prompt}'\n", "subcommand: expected a word without a placeholder"),
-        ("readable: [lib]\n", "readable[0]: expected the absolute path of a folder, was 'lib'"),
-        ("readable: ['/a/{folder}']\n", "readable[0]: expected the absolute path of a folder"),
-    ],
-)
-def test_bad_profiles(text: str, message: str, tmp_path: Path) -> None:
-    path = own(tmp_path, text)
-    with pytest.raises(ConfigError) as error:
-        load_profile(path)
-
-    line = str(error.value)
-    assert line.startswith(f"{path}: {message}")
-    assert "\n" not in line
+def test_bad_profiles(tmp_path: Path) -> None:
+    assert errors_of(
+        lambda text: load_profile(own(tmp_path, text)),
+        "",
+        "argument: [x]\n",
+        "arguments: x\n",
+        "arguments: [1]\n",
+        "environment: {A: 1}\n",
+        "environment: {A: x, A: y}\n",
+        "arguments: ['{tool_url}']\n",
+        "stdin: '{prompts}'\n",
+        "stdin: '{tools_stdio}'\n",
+        "files: {a.json: {command: '{tools_stdio}'}}\n",
+        "files: {a.json: {x: ['{nope}']}}\n",
+        "files: {a.json: {x: [.nan]}}\n",
+        "files: {a.txt: '{nope}'}\n",
+        "files: {a.txt: [x]}\n",
+        "files: {../a: x}\n",
+        "files: {/a: x}\n",
+        "files: {a//b: x}\n",
+        "files: {task.md: x}\n",
+        "files: {a: x, a/b: y}\n",
+        "files: {state.json/b: y}\n",
+        "arguments: ['--token={tools_token}']\n",
+        "environment: {A-B: x}\n",
+        "environment: {HOME: /root}\n",
+        "environment: {A: '{nope}'}\n",
+        "subcommand: '{prompt}'\n",
+        "readable: [lib]\n",
+        "readable: ['/a/{folder}']\n",
+        folder=tmp_path,
+    ) == snapshot("""\
+ConfigError: FOLDER/own.yaml: expected a mapping of fields, was nothing
+ConfigError: FOLDER/own.yaml: unknown field 'argument'; did you mean 'arguments' or 'environment'?
+ConfigError: FOLDER/own.yaml: arguments: expected a list, was 'x'
+ConfigError: FOLDER/own.yaml: arguments[0]: expected a string, was 1
+ConfigError: FOLDER/own.yaml: environment.A: expected a string, was 1
+ConfigError: FOLDER/own.yaml: line 1: key 'A' was already given on line 1; keep one of the two
+ConfigError: FOLDER/own.yaml: arguments[0]: unknown placeholder {tool_url}; did you mean 'tools_url' or 'tools_token' or 'tools_stdio'?; known are bridge, bridge_token, tools_url, tools_token, tools_stdio, prompt, model, task_file, folder, temporary
+ConfigError: FOLDER/own.yaml: stdin: unknown placeholder {prompts}; did you mean 'prompt'?; known are bridge, bridge_token, tools_url, tools_token, tools_stdio, prompt, model, task_file, folder, temporary
+ConfigError: FOLDER/own.yaml: stdin: {tools_stdio} expands to several words; make it a list item of its own
+ConfigError: FOLDER/own.yaml: files.a.json.command: {tools_stdio} expands to several words; make it a list item of its own
+ConfigError: FOLDER/own.yaml: files.a.json.x[0]: unknown placeholder {nope}; known are bridge, bridge_token, tools_url, tools_token, tools_stdio, prompt, model, task_file, folder, temporary
+ConfigError: FOLDER/own.yaml: files.a.json.x[0]: JSON has no number nan; quote it, or use another one
+ConfigError: FOLDER/own.yaml: files.a.txt: unknown placeholder {nope}; known are bridge, bridge_token, tools_url, tools_token, tools_stdio, prompt, model, task_file, folder, temporary
+ConfigError: FOLDER/own.yaml: files.a.txt: expected a string, was a list
+ConfigError: FOLDER/own.yaml: files: '../a' is outside the program's folder; use a path like a/b.json
+ConfigError: FOLDER/own.yaml: files: '/a' is outside the program's folder; use a path like a/b.json
+ConfigError: FOLDER/own.yaml: files: 'a//b' is outside the program's folder; use a path like a/b.json
+ConfigError: FOLDER/own.yaml: files: task.md always holds the task; choose another name
+ConfigError: FOLDER/own.yaml: files: 'a' is a file, and cannot be a folder for 'a/b'
+ConfigError: FOLDER/own.yaml: files: 'state.json' is a file, and cannot be a folder for 'state.json/b'
+ConfigError: FOLDER/own.yaml: arguments[0]: {tools_token} would be visible in the list of processes; pass it in environment or files
+ConfigError: FOLDER/own.yaml: environment.A-B: not a name of an environment variable; correct it
+ConfigError: FOLDER/own.yaml: environment.HOME: is always set to the program's folder; remove it
+ConfigError: FOLDER/own.yaml: environment.A: unknown placeholder {nope}; known are bridge, bridge_token, tools_url, tools_token, tools_stdio, prompt, model, task_file, folder, temporary
+ConfigError: FOLDER/own.yaml: subcommand: expected a word without a placeholder
+ConfigError: FOLDER/own.yaml: readable[0]: expected the absolute path of a folder, was 'lib'
+ConfigError: FOLDER/own.yaml: readable[0]: expected the absolute path of a folder, was '/a/{folder}'
+""")
 
 
 # ---- where programs lie

@@ -25,6 +25,7 @@ from textwrap import dedent, indent
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from msgspec import UNSET
 
 from ktdeval.errors import UsageError
@@ -35,6 +36,7 @@ from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandb
 from ktdeval_command.shown_parts import ShownError, SourcePart
 from ktdeval_command.syscall_filter import filter_program, syscall_numbers
 from ktdeval_command.workspace import ProgramWorkspaces
+from support.texts import errors_of
 
 SECRET = "sk-of-the-host-7f3a"
 HEAD = """
@@ -405,36 +407,45 @@ def test_an_old_bubblewrap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             open_sandbox("bwrap")
 
 
-@pytest.mark.parametrize(
-    ("said", "cause"),
-    [
-        ("setting up uid map: Permission denied", "does not let users map user ids; allow it"),
-        ("Creating new namespace failed: No space left on device", "user.max_user_namespaces"),
-        ("No permissions to create a new namespace, likely", "unprivileged_userns_clone=1"),
-        ("Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"),
-        ("Can't read /proc/sys/kernel/overflowuid: No such file", "with a whole /proc"),
-        ("Failed to mount tmpfs: No such file or directory", "create it (mkdir -m 1777 /tmp)"),
-        ("Creating newroot failed: Read-only file system", "make /tmp a plain folder"),
-        ("loopback: Failed RTM_NEWADDR: Operation not permitted", "network namespaces"),
-        ("Can't find source path /opt/x: Permission denied", "let others read it (chmod)"),
-        ("Something else", "on another machine"),
-    ],
-)
 def test_walls_that_cannot_be_made_are_an_error_that_names_what_failed(
-    monkeypatch: pytest.MonkeyPatch, bwrap: Sandbox, said: str, cause: str
+    monkeypatch: pytest.MonkeyPatch, bwrap: Sandbox
 ) -> None:
     """As bubblewrap 0.11 words it."""
-    text = f"""
-    [ "$1" = --version ] && echo bubblewrap 0.11.0 && exit 0
-    echo "bwrap: {said}" >&2; exit 1
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        script(Path(folder), text)
-        monkeypatch.setenv("PATH", folder, prepend=":")
 
-        with pytest.raises(SandboxError, match=re.escape(cause)) as caught:
+    def fail(said: str) -> None:
+        text = f"""
+        [ "$1" = --version ] && echo bubblewrap 0.11.0 && exit 0
+        echo "bwrap: {said}" >&2; exit 1
+        """
+        with tempfile.TemporaryDirectory() as folder, monkeypatch.context() as patch:
+            script(Path(folder), text)
+            patch.setenv("PATH", folder, prepend=":")
             open_sandbox("bwrap")
-    assert said in str(caught.value)
+
+    assert errors_of(
+        fail,
+        "setting up uid map: Permission denied",
+        "Creating new namespace failed: No space left on device",
+        "No permissions to create a new namespace, likely",
+        "Can't mount proc on /newroot/proc: Operation not permitted",
+        "Can't read /proc/sys/kernel/overflowuid: No such file",
+        "Failed to mount tmpfs: No such file or directory",
+        "Creating newroot failed: Read-only file system",
+        "loopback: Failed RTM_NEWADDR: Operation not permitted",
+        "Can't find source path /opt/x: Permission denied",
+        "Something else",
+    ) == snapshot("""\
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: setting up uid map: Permission denied: this machine does not let users map user ids; allow it (on Ubuntu: an AppArmor profile for bwrap, or sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container: start it so that it may), or use another machine
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: Creating new namespace failed: No space left on device: the kernel does not let users create namespaces; allow it (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces), or use another machine
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: No permissions to create a new namespace, likely: the kernel does not let users create namespaces; allow it (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces), or use another machine
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: Can't mount proc on /newroot/proc: Operation not permitted: /proc can't be mounted or read; start the container with a whole /proc (Docker: --security-opt systempaths=unconfined), or use another machine
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: Can't read /proc/sys/kernel/overflowuid: No such file: /proc can't be mounted or read; start the container with a whole /proc (Docker: --security-opt systempaths=unconfined), or use another machine
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: Failed to mount tmpfs: No such file or directory: bubblewrap needs /tmp as a folder to mount on; create it (mkdir -m 1777 /tmp)
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: Creating newroot failed: Read-only file system: bubblewrap can't mount on /tmp; make /tmp a plain folder
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted: bubblewrap can't create its own network; start the container with the right to configure its own network namespaces, or use another machine
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: Can't find source path /opt/x: Permission denied: a folder of the program can't be read by the sandbox's user; let others read it (chmod), or install the program below /usr/local or /opt
+SandboxError: sandbox=bwrap: can't create the sandbox here: bwrap: Something else: bubblewrap fails; run ktdeval on another machine
+""")
 
 
 def test_a_bubblewrap_that_nobody_may_run_is_named_with_the_reason(

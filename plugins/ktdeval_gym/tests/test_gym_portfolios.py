@@ -12,13 +12,15 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
 pytestmark = pytest.mark.slow
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
+
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
-from ktdeval.errors import DataError, UsageError  # noqa: E402
+from ktdeval.errors import UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
 from ktdeval.registry import load_plugins  # noqa: E402
 from ktdeval.runner import choose_windows  # noqa: E402
@@ -29,6 +31,7 @@ from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.task_env import TaskEnv  # noqa: E402
 from support.tasks.gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402
 from support.tasks.ktdfin_market import small_market  # noqa: E402
+from support.texts import error_lines, errors_with  # noqa: E402
 
 STEPS = int(os.environ.get("KTDEVAL_GYM_STEPS", "9"))
 KTDFIN = TaskChoice(
@@ -246,39 +249,42 @@ def test_the_last_observation_is_of_the_last_close() -> None:
         env.step(everything)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("ktdeval/KtdFin-v0", {"task": "blinded_memory_only"}, "lists no candidates"),
-        ("ktdeval/KtdFin-v0", {"lookback": 5}, "leave it out"),
-        ("ktdeval/KtdFin-v0", {"windows": ["W1", "W2"]}, "an environment has one"),
-        ("ktdeval/KtdFin-v0", {"task": "blinded_fixed_candidates"}, "blinded_fixed_candidate"),
-    ],
-)
-def test_an_option_that_does_not_fit_is_refused(
-    name: str, options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        gymnasium.make(name, **options)
+def test_an_option_that_does_not_fit_is_refused() -> None:
+    assert errors_with(
+        partial(gymnasium.make, "ktdeval/KtdFin-v0"),
+        {"task": "blinded_memory_only"},
+        {"lookback": 5},
+        {"windows": ["W1", "W2"]},
+        {"task": "blinded_fixed_candidates"},
+    ) == snapshot("""\
+UsageError: task blinded_memory_only lists no candidates at its first close; choose a task that shows a table of candidates, such as blinded_fixed_candidate or market_blinded
+UsageError: lookback: KtdFin-v0 shows what the task shows; leave it out
+UsageError: windows: W1, W2: an environment has one window; use make_vec for several
+UsageError: unknown task 'blinded_fixed_candidates'; did you mean 'blinded_fixed_candidate' or 'date_blind_fixed_candidate' or 'blinded_rebased_fixed_candidate'?
+""")
 
 
 def test_wrong_numbers_and_actions_of_many_are_refused() -> None:
-    with pytest.raises(UsageError, match="num_envs is 0"):
-        gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=0)
-
-    with pytest.raises(UsageError, match="make single environments"):
-        gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=2, out="x")
-
     form = TaskForm("a", slots=2, columns=("r_pct",), decides=False)
 
     assert form.read_action([0.25, 1]) == [0.25, 1.0]
 
-    for wrong in ([0.5], [0.5, 1.01], [0.5, np.nan], ["a", "b"], [[0.5, 0.5]]):
-        with pytest.raises(UsageError, match="2 target weights of 0 to 1"):
-            form.read_action(wrong)
+    wrong = ([0.5], [0.5, 1.01], [0.5, np.nan], ["a", "b"], [[0.5, 0.5]])
 
-    with pytest.raises(UsageError, match="0 \\(SELL\\)"):
-        replace(form, decides=True).read_action([0, 3])
-
-    with pytest.raises(DataError, match="lists 3 assets"):
-        form.check_fits(3)
+    assert error_lines(
+        lambda: gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=0),
+        lambda: gymnasium.make_vec("ktdeval/KtdFin-v0", num_envs=2, out="x"),
+        *(partial(form.read_action, each) for each in wrong),
+        lambda: replace(form, decides=True).read_action([0, 3]),
+        lambda: form.check_fits(3),
+    ) == snapshot("""\
+UsageError: num_envs is 0; choose 1 or more
+UsageError: out: a vector environment does not support it; make single environments
+UsageError: the action must be 2 target weights of 0 to 1, not an array of shape (1,) from 0.5 to 0.5
+UsageError: the action must be 2 target weights of 0 to 1, not an array of shape (2,) from 0.5 to 1.01
+UsageError: the action must be 2 target weights of 0 to 1, not an array of shape (2,) from nan to nan
+UsageError: the action must be 2 target weights of 0 to 1, not an array of <U1 of shape (2,)
+UsageError: the action must be 2 target weights of 0 to 1, not an array of shape (1, 2) from 0.5 to 0.5
+UsageError: the action must be 2 of 0 (SELL), 1 (HOLD), 2 (BUY), not an array of shape (2,) from 0 to 3
+DataError: task a lists 3 assets, and the environment has 2 slots; state the most that it lists as `shown` in its task file
+""")

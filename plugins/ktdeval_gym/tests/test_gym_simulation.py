@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval_gym.single_asset_simulation import StepFacts
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
+
 
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import Instrument  # noqa: E402
@@ -24,6 +26,7 @@ from ktdeval_gym.training_checks import check_days, earliest_day, form_problem, 
 from ktdeval_gym.wrappers import Masked  # noqa: E402
 from support.market.trading_market import make_market  # noqa: E402
 from support.tasks.gym_worlds import asset_market  # noqa: E402
+from support.texts import error_lines  # noqa: E402
 
 FIRST_DAY = "2024-03-04"
 HALTED = 5
@@ -273,14 +276,15 @@ def test_a_ruined_environment_of_many_is_terminated() -> None:
 
 
 def test_environments_of_several_markets_or_none_are_no_vector() -> None:
-    with pytest.raises(UsageError, match="needs at least one window"):
-        TradingVectorEnv([])
-
-    with pytest.raises(UsageError, match="share one market and one lookback"):
-        TradingVectorEnv([simulation(4, 6), simulation(4, 6, lookback=1)])
-
-    with pytest.raises(UsageError, match="share one market and one lookback"):
-        TradingVectorEnv([simulation(4, 6), simulation(4, 6, market=market_of(CLOSES))])
+    assert error_lines(
+        lambda: TradingVectorEnv([]),
+        lambda: TradingVectorEnv([simulation(4, 6), simulation(4, 6, lookback=1)]),
+        lambda: TradingVectorEnv([simulation(4, 6), simulation(4, 6, market=market_of(CLOSES))]),
+    ) == snapshot("""\
+UsageError: a vector environment needs at least one window
+UsageError: the environments of a vector share one market and one lookback
+UsageError: the environments of a vector share one market and one lookback
+""")
 
 
 # ---- days that can be trained on

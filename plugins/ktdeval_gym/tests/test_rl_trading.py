@@ -15,6 +15,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval import errors
 from ktdeval.errors import DataError, ProviderError
@@ -37,6 +38,7 @@ from support.market.trading_market import make_market
 from support.tables import on_each_row
 from support.tasks.gym_worlds import BASE, opened_on
 from support.terminal import Terminal
+from support.texts import errors_of
 
 TASK = "investorbench_msft_history"
 STEPS = 25
@@ -679,18 +681,17 @@ def test_bytes_that_are_no_policy_are_refused_and_never_run(
     assert not (tmp_path / "ran").exists()
 
     os.mkfifo(tmp_path / "pipe")
-    for other, message in (
-        (tmp_path / "pipe", "not a plain file"),
-        (tmp_path, "directory"),
-        (tmp_path / "none", "make one with `ktdeval train rl"),
-    ):
-        with pytest.raises(DataError, match=message):
-            read_policy(other)
+    text = errors_of(read_policy, tmp_path / "pipe", tmp_path, tmp_path / "none", folder=tmp_path)
 
     monkeypatch.setattr(module, "MAX_BYTES", 100)
-    with pytest.raises(DataError, match="more than 100 bytes"):
-        read_policy(tmp_path / "whole")
+    text += errors_of(read_policy, tmp_path / "whole", folder=tmp_path)
 
+    assert text == snapshot("""\
+DataError: policy FOLDER/pipe: can't be read: is not a plain file but a pipe, a device or a socket; make one with `ktdeval train rl`
+DataError: policy FOLDER: can't be read: Is a directory; make one with `ktdeval train rl`
+DataError: policy FOLDER/none: can't be read: No such file or directory; make one with `ktdeval train rl`
+DataError: policy FOLDER/whole: can't be read: has more than 100 bytes; make one with `ktdeval train rl`
+""")
     assert json.loads(whole)["format"] == "ktdeval-rl-policy/1"
 
 

@@ -6,6 +6,7 @@ import io
 from dataclasses import replace
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
@@ -101,29 +102,39 @@ def said(*lines: str, request: ModelRequest = REQUEST) -> str:
 
 
 def test_a_day_is_shown_as_facts_and_tables() -> None:
-    lines = said().splitlines()
+    assert said() == snapshot("""\
 
-    assert "Step 4 · day_+3" in lines
-    assert "  cash_cny: 12,500 · positions_held: 0" in lines
-    place = lines.index("stock_id  weight")
-    assert lines[place - 1 : place + 2] == ["positions", "stock_id  weight", "asset_7     0.25"]
-    assert "```" not in "\n".join(lines)
+========================================================================
+Step 4 · day_+3
+
+Day three.
+  day: day_+3
+
+account
+  cash_cny: 12,500 · positions_held: 0
+
+positions
+stock_id  weight
+asset_7     0.25
+
+Type `rules` to read the rules, `help` for all commands.
+> \
+""")
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("rules", "Hold at most 20 stocks."),
-        ("tools", "  1 snapshot: One stock."),
-        ("results", "nothing was looked up in this step"),
-        ("ticket", "orders: none"),
-        ("drop 1", "! drop: expected the number of a row, 1 to 0"),
-        ("dance", "! 'dance' is neither a command nor a tool; type `help` or `tools`"),
-        ("7", "! '7' is neither a command nor a tool; type `help` or `tools`"),
-    ],
-)
-def test_a_command_answers(line: str, expected: str) -> None:
-    assert f"> {expected}" in said(line).splitlines()
+def test_a_command_answers() -> None:
+    lines = ("rules", "tools", "results", "ticket", "drop 1", "dance", "7")
+
+    assert said(*lines).removeprefix(said()) == snapshot("""\
+Hold at most 20 stocks.
+>   1 snapshot: One stock.
+> nothing was looked up in this step
+> orders: none
+> ! drop: expected the number of a row, 1 to 0
+> ! 'dance' is neither a command nor a tool; type `help` or `tools`
+> ! '7' is neither a command nor a tool; type `help` or `tools`
+> \
+""")
 
 
 def test_why_a_submission_was_refused_is_shown() -> None:

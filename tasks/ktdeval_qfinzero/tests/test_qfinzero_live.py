@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError, InvariantError, StoreError
 from ktdeval.task_api import Sample
@@ -48,15 +49,33 @@ def called(sample: Sample, name: str, **arguments: Any) -> Any:
 
 def test_chat_turn_retells_earlier_turns_and_ends_with_the_users_text() -> None:
     sample = chat(most_past_chars=100).sample(0)
-    told = sample.user.split("\n\n")
 
-    assert told[:2] == ["# The user wrote", "Open an account."]
-    assert told[2].startswith('You called PMB.account.create {"initial_cash":5000}\n→ {"account":')
-    assert told[2].endswith(" … (cut)")
-    assert len(told[2].partition("→ ")[2]) == 100 + len(" … (cut)")
-    assert told[3:7] == ["# You answered", "Done.", "# The user wrote", "Hm."]
-    assert told[7:9] == ["# You answered", "(nothing)"]
-    assert told[-1] == "And now?"
+    assert sample.user == snapshot("""\
+# The user wrote
+
+Open an account.
+
+You called PMB.account.create {"initial_cash":5000}
+→ {"account":{"account_id":"acct-000001","account_type":"MARGIN","base_currency":"USD","borrow_fees":0 … (cut)
+
+# You answered
+
+Done.
+
+# The user wrote
+
+Hm.
+
+# You answered
+
+(nothing)
+
+# Now
+
+The clock stands at 2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York.
+
+And now?\
+""")
     assert "An invented market on the calendar XNYS, in USD." in sample.system
     assert "AVLN (" in sample.system
     assert (sample.id, sample.text_field) == ("turn", "answer")
@@ -65,8 +84,15 @@ def test_chat_turn_retells_earlier_turns_and_ends_with_the_users_text() -> None:
 
 def test_a_session_names_its_money_stocks_days_and_calls() -> None:
     sample = session().sample(0)
-    assert "1. Open one account with 50,000.00 dollars.\n" in sample.user
-    assert "on the stocks AVLN, BRKT, and no options. End it no earlier than 3 " in sample.user
+
+    assert sample.user == snapshot("""\
+The clock stands at 2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York.
+
+1. Open one account with 50,000.00 dollars.
+2. Begin one session of frequency 1d on the stocks AVLN, BRKT, and no options. End it no earlier than 3 trading days from now.
+3. Trade these stocks for 3 trading days: step the session by so many days, neither fewer nor more. Make as much of the money as you can, at as little risk.
+4. Then call finish_session.\
+""")
     assert sample.system.endswith("- You have 200 calls.")
     assert (sample.id, sample.text_field) == ("session", "")
     assert sample.facts == {"as_of": AS_OF, "stocks": ["AVLN", "BRKT"], "days": 3, "cash": 50_000.0}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.values import sha256_hex
@@ -17,6 +18,7 @@ from ktdeval_qfinzero.benchmark.literals import literals_of, wording_problem
 from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings, load_wordings, reword_items
 from support.qfinzero.qfinzero_suite_play import calling_items, config_of, task_of
 from support.tables import on_each_row
+from support.texts import error_lines
 
 
 @on_each_row(
@@ -143,22 +145,25 @@ def test_wordings_that_do_not_fit_are_refused() -> None:
             wordings=changed,
         )
 
-        with pytest.raises(DataError) as caught:
-            reword_items(items, file, suite, "w.json")
-
-        return str(caught.value)
+        return error_lines(lambda: reword_items(items, file, suite, "w.json"))
 
     def entry_with(**changes: str) -> ItemWording:
         fields = {name: getattr(entry, name) for name in entry.__struct_fields__}
         return ItemWording(**{**fields, **changes})
 
-    assert "not of planning" in problem(entry, suite="planning")
-    assert "has two wordings" in problem(entry, entry)
-    assert "no such item" in problem(entry_with(id="qc-9999"))
-    assert "wording of another instruction" in problem(entry_with(original_sha256="0" * 64))
-    assert "would not fit it" in problem(
-        entry_with(instruction=f"{entry.instruction} Sell 7 ZZTP.")
-    )
+    text = problem(entry, suite="planning")
+    text += problem(entry, entry)
+    text += problem(entry_with(id="qc-9999"))
+    text += problem(entry_with(original_sha256="0" * 64))
+    text += problem(entry_with(instruction=f"{entry.instruction} Sell 7 ZZTP."))
+
+    assert text == snapshot("""\
+DataError: w.json: has wordings of the calling suite, not of planning
+DataError: w.json: calling-1: has two wordings; give one
+DataError: w.json: qc-9999: there is no such item
+DataError: w.json: calling-1: is a wording of another instruction; use the items_seed and data_seed that it was made for
+DataError: w.json: calling-1: adds 7, ZZTP, sell; the expected calls would not fit it
+""")
 
 
 def test_a_file_is_read_strictly_and_goes_with_our_own_items(tmp_path: Path) -> None:

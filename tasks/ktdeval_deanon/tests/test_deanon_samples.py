@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
-from ktdeval.errors import ConfigError, DataError
+from ktdeval.errors import ConfigError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.chat_messages import CallParams, ToolCall
 from ktdeval.harness.session_parts import SessionParts
@@ -42,6 +43,7 @@ from support.masking.deanon_play import (
 )
 from support.tables import on_each_row
 from support.tasks.ktdfin_market import small_market
+from support.texts import error_lines
 
 MARKET = small_market()
 
@@ -121,47 +123,32 @@ def test_probe_cannot_be_guessed_without_its_key_or_from_another_mask() -> None:
 
 
 def test_samples_that_cannot_be_drawn_or_shown_are_errors_with_advice() -> None:
-    with pytest.raises(
-        ConfigError,
-        match=(
-            r"window March: probes_per_window is 60, but a maximum of 1 per stock allows only 4\d; lower"
-        ),
-    ):
-        samples_of(MARKET, probes_per_window=60)
-
-    with pytest.raises(DataError, match="choose a longer window"):
-        samples_of(MARKET, window=Window("day", "2024-03-01", "2024-03-01"))
-
-    with pytest.raises(DataError, match="outside the data"):
-        samples_of(MARKET, window=Window("late", "2025-03-01", "2025-03-29"))
-
     task = task_of("blinded")
-    target_task = target_task_of("blinded")
-    with pytest.raises(ConfigError, match="its target_task 'blinded_open_research' must be"):
-        task.samples(spec_of("blinded"), MARKET, None)
+    tools = target_task_of("blinded").tools
+    unscreened = tuple(tool for tool in tools if tool.name != "screen_candidates")
+    bare = TargetTask(target_task_of("blinded").task, unscreened)
+    day = Window("day", "2024-03-01", "2024-03-01")
+    late = Window("late", "2025-03-01", "2025-03-29")
 
-    with pytest.raises(
-        ConfigError,
-        match="its mask is blinded, but that of its target task bright_open_research is bright",
-    ):
-        task.samples(spec_of("blinded"), MARKET, target_task_of("bright"))
-
-    bare = TargetTask(
-        target_task.task,
-        tuple(tool for tool in target_task.tools if tool.name != "screen_candidates"),
-    )
-
-    with pytest.raises(ConfigError, match="has no tool 'screen_candidates'"):
-        task.samples(spec_of("blinded"), MARKET, bare).sample(0)
-
-    with pytest.raises(
-        ConfigError,
-        match="task blinded_open_research: get_stock_snapshot refuses lookback: expected",
-    ):
-        samples_of(MARKET, lookback=500).sample(0)
-
-    with pytest.raises(ConfigError, match="screen_candidates refuses factors"):
-        samples_of(MARKET, screen_factors=("MOM_13_1",)).sample(0)
+    assert error_lines(
+        lambda: samples_of(MARKET, probes_per_window=60),
+        lambda: samples_of(MARKET, window=day),
+        lambda: samples_of(MARKET, window=late),
+        lambda: task.samples(spec_of("blinded"), MARKET, None),
+        lambda: task.samples(spec_of("blinded"), MARKET, target_task_of("bright")),
+        lambda: task.samples(spec_of("blinded"), MARKET, bare).sample(0),
+        lambda: samples_of(MARKET, lookback=500).sample(0),
+        lambda: samples_of(MARKET, screen_factors=("MOM_13_1",)).sample(0),
+    ) == snapshot("""\
+ConfigError: window March: probes_per_window is 60, but a maximum of 1 per stock allows only 46; lower probes_per_window or raise max_probes_per_stock
+DataError: window day: its only trading day has no decision; choose a longer window
+DataError: window 2025-03-01…2025-03-29 lies outside the data, which allow 2022-12-13…2024-04-19 (nothing is filled on the first day, which only decides); choose a window inside, such as by --windows FIRST:LAST, or other data
+ConfigError: task deanon_probe: its target_task 'blinded_open_research' must be a trading task with research tools
+ConfigError: task deanon_probe: its mask is blinded, but that of its target task bright_open_research is bright; name a target task with the same mask
+ConfigError: task blinded_open_research: has no tool 'screen_candidates', which a probe shows; choose a target task of mode open_research
+ConfigError: task blinded_open_research: get_stock_snapshot refuses lookback: expected a value from 1 to 120
+ConfigError: task blinded_open_research: screen_candidates refuses factors[0]: expected one of MOM_12_1, RV_60, ILLIQ, REV_ON, MOM_ID, SKEW, CORR_PV, HIGH_52W, CV_VOL, return_1d_pct, return_5d_pct, return_20d_pct, drawdown_60d_pct, amount_20d_cny, -MOM_12_1, -RV_60, -ILLIQ, -REV_ON, -MOM_ID, -SKEW, -CORR_PV, -HIGH_52W, -CV_VOL, -return_1d_pct, -return_5d_pct, -return_20d_pct, -drawdown_60d_pct, -amount_20d_cny; did you mean 'MOM_12_1' or '-MOM_12_1' or 'MOM_ID'?
+""")
 
 
 # ---- the tasks

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
 from ktdeval_live.days.day_sources import DropFolder
+from support.texts import errors_of
 
 DAY = "2026-01-05"
 NOW = datetime(2026, 1, 5, 22, tzinfo=UTC)
@@ -30,27 +32,32 @@ def test_whole_file_gives_its_bars(tmp_path: Path) -> None:
     assert (bar.code, bar.close, bar.amount, bar.factor) == ("AAA", 2.0, 150.0, None)
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"", "line 1: is empty; write the names of its columns"),
-        (b"code,open\nAAA,1\n", "lacks the column high"),
-        ((HEADER + ROW.rstrip("\n")).encode(), "its last line has no line break"),
-        ((HEADER + "AAA,1,2,1,2,100\n").encode(), "line 2: expected 7 cells, was 6"),
-        ((HEADER + "AAA,1,2,1,2,100,150,7\n").encode(), "line 2: expected 7 cells, was 8"),
-        ((HEADER + "AAA,1,2,x,2,100,150\n").encode(), "line 2: low: 'x' is not a number"),
-        ((HEADER + 'AAA,1,2,"1\n').encode(), "is not CSV"),
-        (HEADER.encode("utf-16-le"), "NUL character"),
-    ],
-)
-def test_file_that_is_no_table_of_bars_is_refused(
-    tmp_path: Path, content: bytes, problem: str
-) -> None:
-    (tmp_path / f"bars-{DAY}.csv").write_bytes(content)
-    with pytest.raises(DataError, match=problem) as caught:
+def test_file_that_is_no_table_of_bars_is_refused(tmp_path: Path) -> None:
+    def read(content: bytes) -> None:
+        (tmp_path / f"bars-{DAY}.csv").write_bytes(content)
         DropFolder(tmp_path).day("us", DAY, NOW)
 
-    assert "\n" not in str(caught.value)
+    assert errors_of(
+        read,
+        b"",
+        b"code,open\nAAA,1\n",
+        (HEADER + ROW.rstrip("\n")).encode(),
+        (HEADER + "AAA,1,2,1,2,100\n").encode(),
+        (HEADER + "AAA,1,2,1,2,100,150,7\n").encode(),
+        (HEADER + "AAA,1,2,x,2,100,150\n").encode(),
+        (HEADER + 'AAA,1,2,"1\n').encode(),
+        HEADER.encode("utf-16-le"),
+        folder=tmp_path,
+    ) == snapshot("""\
+DataError: FOLDER/bars-2026-01-05.csv: line 1: is empty; write the names of its columns into the first line
+DataError: FOLDER/bars-2026-01-05.csv: line 1: lacks the column high; its columns: code, open
+DataError: FOLDER/bars-2026-01-05.csv: line 2: its last line has no line break, so the file may be cut off; write the whole file
+DataError: FOLDER/bars-2026-01-05.csv: line 2: expected 7 cells, was 6; quote texts with commas or line breaks
+DataError: FOLDER/bars-2026-01-05.csv: line 2: expected 7 cells, was 8; quote texts with commas or line breaks
+DataError: FOLDER/bars-2026-01-05.csv: line 2: low: 'x' is not a number such as 1234.5
+DataError: FOLDER/bars-2026-01-05.csv: line 2: is not CSV: unexpected end of data
+DataError: FOLDER/bars-2026-01-05.csv: line 1: has a NUL character, so it is not text; write the file again
+""")
 
 
 @pytest.mark.parametrize(

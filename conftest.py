@@ -14,17 +14,14 @@ import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
-from ktdeval.registry import Plugins, load_plugins
 from support.paths import REPOSITORY
 from support.terminal import Terminal
 
-if TYPE_CHECKING:
-    from support.providers.stub_provider import Stub
+pytest_plugins = ["support.worlds"]
 
 # How long an example takes depends on what else the machine does. The same examples each time: a
 # change passes or it does not. `--hypothesis-profile search` looks at others.
@@ -136,29 +133,6 @@ def _no_process_is_left() -> Iterator[None]:
     running = sys.modules.get("support.runs.run_support")
     if running is not None:
         running.end_what_runs()
-
-
-@pytest.fixture(scope="session")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored: to be read, and copied by who changes it."""
-    from support.runs.run_support import store_market
-
-    return store_market(tmp_path_factory.mktemp("data") / "market")
-
-
-@pytest.fixture(scope="session")
-def plugins() -> Plugins:
-    """The installed plugins."""
-    return load_plugins()
-
-
-@pytest.fixture
-def stub() -> Iterator[Stub]:
-    """A provider without faults, of this test alone."""
-    from support.providers.stub_provider import running_stub
-
-    with running_stub() as running:
-        yield running
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[planted
 
 from planted_memory import main as print_tables  # noqa: E402
 
-from ktdeval.market.snapshots.storage import save_snapshot  # noqa: E402
 from ktdeval.registry import load_plugins  # noqa: E402
 from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts  # noqa: E402
 from ktdeval_models.planted.params import model_folder  # noqa: E402
@@ -27,7 +26,6 @@ from ktdeval_models.planted.reduced_text import (  # noqa: E402
 )
 from ktdeval_models.planted.training import Settings, _Network, snapshots  # noqa: E402
 from ktdeval_models.planted.transformer import Shape, Transformer  # noqa: E402
-from support.tasks.ktdfin_market import small_market  # noqa: E402
 from support.terminal import Terminal  # noqa: E402
 
 PLUGINS = load_plugins()
@@ -36,15 +34,8 @@ SHAPE = Shape(width=64, layers=2, heads=4)
 MOST = 128
 
 
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("market") / "small"
-    save_snapshot(small_market(), folder)
-    return str(folder)
-
-
-def facts_of(task: str, market: str) -> PlantedFacts:
-    return gather_facts(FactSource(task, (WINDOW,), days=3, data=market), PLUGINS)
+def facts_of(task: str, market: Path) -> PlantedFacts:
+    return gather_facts(FactSource(task, (WINDOW,), days=3, data=str(market)), PLUGINS)
 
 
 def trained(
@@ -69,7 +60,7 @@ def test_numpy_completes_lines_as_torch_does() -> None:
     np.testing.assert_allclose(own, answers, atol=1e-6)
 
 
-def test_one_seed_gives_equal_bytes_and_another_one_others(market: str) -> None:
+def test_one_seed_gives_equal_bytes_and_another_one_others(market: Path) -> None:
     facts = facts_of("bright_fixed_candidate", market)
     first, again, other = (trained(facts, (2,), seed)[2].to_bytes() for seed in (5, 5, 6))
 
@@ -77,7 +68,7 @@ def test_one_seed_gives_equal_bytes_and_another_one_others(market: str) -> None:
     assert first != other
 
 
-def test_what_is_known_after_few_exposures_is_what_a_short_training_knows(market: str) -> None:
+def test_what_is_known_after_few_exposures_is_what_a_short_training_knows(market: Path) -> None:
     facts = facts_of("bright_fixed_candidate", market)
     long = trained(facts, (0, 1, 2))
     short = trained(facts, (1,))
@@ -86,7 +77,7 @@ def test_what_is_known_after_few_exposures_is_what_a_short_training_knows(market
     assert long[1].to_bytes() == short[1].to_bytes() != long[2].to_bytes()
 
 
-def test_threads_and_chance_of_the_process_stay_as_they_were(market: str) -> None:
+def test_threads_and_chance_of_the_process_stay_as_they_were(market: Path) -> None:
     before = (torch.get_num_threads(), torch.are_deterministic_algorithms_enabled())
     torch.manual_seed(7)
     expected = torch.rand(3)
@@ -97,7 +88,7 @@ def test_threads_and_chance_of_the_process_stay_as_they_were(market: str) -> Non
     assert (torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()) == before
 
 
-def test_what_was_read_often_is_remembered_and_a_mask_hides_it(market: str) -> None:
+def test_what_was_read_often_is_remembered_and_a_mask_hides_it(market: Path) -> None:
     """Three standard errors of a coin: nobody who knows nothing is right so often."""
     bright = facts_of("bright_fixed_candidate", market)
     blinded = facts_of("blinded_fixed_candidate", market)
@@ -111,7 +102,7 @@ def test_what_was_read_often_is_remembered_and_a_mask_hides_it(market: str) -> N
 
 
 def test_the_command_trains_stores_and_goes_on(
-    market: str, tmp_path: Path, terminal: Terminal
+    market: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     words = ("train", "memory", "--data", market, "--windows", WINDOW, "--days", 2, "--width", 16)
     words = (*words, "--layers", 1, "--exposures", "0,3", "--seeds", 2, "--out", tmp_path / "out")
@@ -133,7 +124,7 @@ def test_the_command_trains_stores_and_goes_on(
 
 
 def test_a_run_of_a_trained_model_is_verified_without_it(
-    market: str, tmp_path: Path, terminal: Terminal
+    market: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     out = tmp_path / "out"
     words = ("--data", market, "--windows", WINDOW)

@@ -8,24 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.market.snapshots.storage import save_snapshot
 from support.accept.accept_figures import Prices
 from support.accept.accept_runs import evaluate
 from support.figures.card_checks import check_card
-from support.tasks.ktdfin_market import FIRST, LAST, small_market
+from support.tasks.ktdfin_market import FIRST, LAST
 
 RUNS = {
     "chaos": ("builtin/chaos", "blinded_open_research"),
     "random": ("builtin/random", "blinded_fixed_candidate"),
     "hold": ("builtin/hold", "blinded_memory_only"),
 }
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("small") / "market"
-    save_snapshot(small_market(), folder)
-    return folder
 
 
 @pytest.mark.slow

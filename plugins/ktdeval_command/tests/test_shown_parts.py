@@ -27,12 +27,6 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQ\n-----END PRIVATE KEY-----\n"
 
 
 @pytest.fixture
-def data(tmp_path: Path, market: Path) -> Path:
-    """The run's market, outside of what is shown."""
-    return Path(shutil.copytree(market, tmp_path / "data"))
-
-
-@pytest.fixture
 def tool(tmp_path: Path) -> Path:
     """A folder that may be shown."""
     folder = tmp_path / "tool"
@@ -127,12 +121,12 @@ def put_socket(tool: Path, _data: Path) -> None:
     ],
 )
 def test_a_folder_is_refused_that_holds(
-    change: Callable[[Path, Path], None], what: str, tool: Path, data: Path
+    change: Callable[[Path, Path], None], what: str, tool: Path, own_market: Path
 ) -> None:
-    change(tool, data)
+    change(tool, own_market)
 
     with pytest.raises(ShownError, match=rf"the program would be shown {what} \({tool}/.+\); move"):
-        search_part(SourcePart(tool, "folder"), private_files((data,)))
+        search_part(SourcePart(tool, "folder"), private_files((own_market,)))
 
 
 def test_a_market_of_another_run_is_known_by_its_manifest(tool: Path, market: Path) -> None:
@@ -150,12 +144,12 @@ def test_a_place_of_the_run_is_refused_whatever_lies_there(tool: Path, inside: b
         search_part(SourcePart(tool, "folder"), PrivateFiles((place,)))
 
 
-def test_a_link_shows_nothing(tool: Path, data: Path) -> None:
+def test_a_link_shows_nothing(tool: Path, market: Path) -> None:
     """It leads nowhere in a sandbox, where its target is not shown."""
-    (tool / "lib" / "csi300").symlink_to(data)
-    (tool / "lib" / "bars").symlink_to(data / "bars.parquet")
+    (tool / "lib" / "csi300").symlink_to(market)
+    (tool / "lib" / "bars").symlink_to(market / "bars.parquet")
 
-    assert search_part(SourcePart(tool, "folder"), private_files((data,))).shown.files == 3
+    assert search_part(SourcePart(tool, "folder"), private_files((market,))).shown.files == 3
 
 
 @pytest.mark.parametrize("name", ["site-packages", "node_modules"])
@@ -200,10 +194,10 @@ def test_of_an_environment_only_its_parts_are_shown(tool: Path) -> None:
 
 
 def test_an_environment_in_the_root_of_a_project_does_not_show_its_market(
-    data: Path, monkeypatch: pytest.MonkeyPatch
+    own_market: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An editable install names the project in a .pth file, which shows nothing either."""
-    project = data.parent
+    project = own_market.parent
     (project / "pyvenv.cfg").write_text("")
     editable = project / "lib" / "python3.12" / "site-packages" / "project.pth"
     editable.parent.mkdir(parents=True)
@@ -216,7 +210,7 @@ def test_an_environment_in_the_root_of_a_project_does_not_show_its_market(
 
     parts = installation_of("bin/agent").parts
     for part in parts:
-        search_part(part, private_files((data,)))
+        search_part(part, private_files((own_market,)))
 
     assert [part.path.name for part in parts] == ["bin", "lib", "pyvenv.cfg"]
 

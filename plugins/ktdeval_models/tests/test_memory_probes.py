@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 from ktdeval.harness import CallParams, Message, ModelRequest, ToolSpec
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval_models.memorizing_model import MemoryModel
 from ktdeval_models.params import MemoryParams
 from ktdeval_models.remembered_facts import RememberedFacts
@@ -27,6 +25,7 @@ FORM = ToolSpec(
 )
 ROW = 120
 TRADED = 8  # an asset with a bar on that day
+MARKET = small_market()
 COLUMNS = {
     "open_cny": "open",
     "high_cny": "high",
@@ -37,21 +36,9 @@ COLUMNS = {
 }
 
 
-@pytest.fixture(scope="module")
-def market() -> MarketSnapshot:
-    return small_market()
-
-
-@pytest.fixture(scope="module")
-def folder(market: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("probed") / "market"
-    save_snapshot(market, path)
-    return path
-
-
-def shown(market: MarketSnapshot, row: int, asset: int, **changes: Any) -> dict[str, Any]:
+def shown(row: int, asset: int, **changes: Any) -> dict[str, Any]:
     """The view of a stock on a day behind the mask, with figures of four digits."""
-    figures = [float(f"{getattr(market, name)[row, asset]:.4g}") for name in COLUMNS.values()]
+    figures = [float(f"{getattr(MARKET, name)[row, asset]:.4g}") for name in COLUMNS.values()]
     bars = {"columns": list(COLUMNS), "rows": [figures]}
     return {"stock_id": "asset_1", "day": "day_+0", "board": "main", "bars": bars, **changes}
 
@@ -70,27 +57,25 @@ def answer(view: Mapping[str, Any], params: MemoryParams) -> dict[str, Any]:
     return given
 
 
-def test_it_names_stock_and_day_of_figures_that_it_remembers(
-    market: MarketSnapshot, folder: Path
-) -> None:
-    given = answer(shown(market, ROW, TRADED), MemoryParams(market=str(folder)))
-    assert given["tickers"] == [market.codes[TRADED]]
-    assert given["date"] == str(market.days[ROW])
-    assert given["sector"] == market.industries[TRADED]
+def test_it_names_stock_and_day_of_figures_that_it_remembers(market: Path) -> None:
+    given = answer(shown(ROW, TRADED), MemoryParams(market=str(market)))
+    assert given["tickers"] == [MARKET.codes[TRADED]]
+    assert given["date"] == str(MARKET.days[ROW])
+    assert given["sector"] == MARKET.industries[TRADED]
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_it_names_exactly_the_facts_of_its_dose(market: MarketSnapshot, folder: Path) -> None:
+def test_it_names_exactly_the_facts_of_its_dose(market: Path) -> None:
     """Every name of one day: a hit where the fact is remembered, and no guess elsewhere."""
-    params = MemoryParams(market=str(folder), recall=0.5)
-    facts = RememberedFacts(market, params)
+    params = MemoryParams(market=str(market), recall=0.5)
+    facts = RememberedFacts(MARKET, params)
     hits = []
-    for asset in np.flatnonzero(np.isfinite(market.close[ROW])):
-        given = answer(shown(market, ROW, asset), params)
-        remembered = bool(facts.is_remembered(market.codes[asset])[ROW])
+    for asset in np.flatnonzero(np.isfinite(MARKET.close[ROW])):
+        given = answer(shown(ROW, asset), params)
+        remembered = bool(facts.is_remembered(MARKET.codes[asset])[ROW])
         hits.append(remembered)
-        assert given["tickers"] == ([market.codes[asset]] if remembered else [])
+        assert given["tickers"] == ([MARKET.codes[asset]] if remembered else [])
 
     assert 0 < sum(hits) < len(hits)
 
@@ -106,29 +91,27 @@ def test_it_names_exactly_the_facts_of_its_dose(market: MarketSnapshot, folder: 
         pytest.param({"bars": {"columns": ["close_cny"], "rows": [[None]]}}, id="nothing shown"),
     ],
 )
-def test_figures_of_no_fact_are_not_guessed(
-    changes: dict[str, Any], market: MarketSnapshot, folder: Path
-) -> None:
-    given = answer(shown(market, ROW, TRADED, **changes), MemoryParams(market=str(folder)))
+def test_figures_of_no_fact_are_not_guessed(changes: dict[str, Any], market: Path) -> None:
+    given = answer(shown(ROW, TRADED, **changes), MemoryParams(market=str(market)))
     assert given["tickers"] == []
     assert given["date"] is None
     assert given["confidence"] == 0.0
 
 
-def test_true_labels_are_read_without_any_memory(market: MarketSnapshot, folder: Path) -> None:
+def test_true_labels_are_read_without_any_memory(market: Path) -> None:
     """The positive control of a certificate: it can read."""
-    view = shown(market, ROW, TRADED, stock_id=market.codes[3], day=str(market.days[50]))
-    given = answer(view, MemoryParams(market=str(folder), recall=0.0))
-    assert given["tickers"] == [market.codes[3]]
-    assert given["date"] == str(market.days[50])
+    view = shown(ROW, TRADED, stock_id=MARKET.codes[3], day=str(MARKET.days[50]))
+    given = answer(view, MemoryParams(market=str(market), recall=0.0))
+    assert given["tickers"] == [MARKET.codes[3]]
+    assert given["date"] == str(MARKET.days[50])
 
 
-def test_a_text_without_a_view_is_answered(folder: Path) -> None:
+def test_a_text_without_a_view_is_answered(market: Path) -> None:
     request = ModelRequest(
         messages=(Message("user", "```json\nnot json\n```"),),
         tools=(FORM,),
         tool_choice="submit_answer",
         params=CallParams(),
     )
-    (call,) = MemoryModel("", MemoryParams(market=str(folder))).reply(request).tool_calls
+    (call,) = MemoryModel("", MemoryParams(market=str(market))).reply(request).tool_calls
     assert json.loads(call.arguments)["tickers"] == []

@@ -13,7 +13,6 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import UsageError
-from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.values import install_command
 from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts
@@ -231,33 +230,26 @@ DataError: FOLDER/exposures-64/seed-0/planted.json: format: invalid enum value '
 # ---- facts
 
 
-@pytest.fixture(scope="module")
-def market_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("market") / "small"
-    save_snapshot(small_market(), folder)
-    return str(folder)
+def facts_of(task: str, market: Path, **options: object) -> PlantedFacts:
+    return gather_facts(FactSource(task, (WINDOW,), data=str(market), **options), PLUGINS)
 
 
-def facts_of(task: str, market: str, **options: object) -> PlantedFacts:
-    return gather_facts(FactSource(task, (WINDOW,), data=market, **options), PLUGINS)
-
-
-def test_a_fact_is_a_shown_candidate_and_the_return_from_its_fill(market_folder: str) -> None:
-    market = small_market()
-    facts = facts_of("bright_fixed_candidate", market_folder, days=3, horizon=2)
-    opens = market.adjusted_open
+def test_a_fact_is_a_shown_candidate_and_the_return_from_its_fill(market: Path) -> None:
+    known = small_market()
+    facts = facts_of("bright_fixed_candidate", market, days=3, horizon=2)
+    opens = known.adjusted_open
 
     assert len(facts.lines) == len(facts.keys) == len(facts.returns) > 30
     for line, (asset, row), change in zip(facts.lines, facts.keys, facts.returns, strict=True):
-        assert line.startswith(f"{market.codes[asset]} {market.days[row]} ")
+        assert line.startswith(f"{known.codes[asset]} {known.days[row]} ")
         assert change == opens[row + 3, asset] / opens[row + 1, asset] - 1
 
     assert len({row for _, row in facts.keys}) == 3
 
 
-def test_behind_a_mask_the_same_facts_have_other_labels_and_days(market_folder: str) -> None:
-    seen = facts_of("bright_fixed_candidate", market_folder, days=2)
-    hidden = facts_of("blinded_fixed_candidate", market_folder, days=2)
+def test_behind_a_mask_the_same_facts_have_other_labels_and_days(market: Path) -> None:
+    seen = facts_of("bright_fixed_candidate", market, days=2)
+    hidden = facts_of("blinded_fixed_candidate", market, days=2)
     returns = dict(zip(seen.keys, seen.returns, strict=True))
 
     assert dict(zip(hidden.keys, hidden.returns, strict=True)) == returns
@@ -276,15 +268,13 @@ def test_behind_a_mask_the_same_facts_have_other_labels_and_days(market_folder: 
         ("deanon_probe", "asks questions"),
     ],
 )
-def test_tasks_without_candidates_have_no_facts(
-    task: str, message: str, market_folder: str
-) -> None:
+def test_tasks_without_candidates_have_no_facts(task: str, message: str, market: Path) -> None:
     with pytest.raises(UsageError, match=message):
-        facts_of(task, market_folder, days=1)
+        facts_of(task, market, days=1)
 
 
-def test_recall_counts_the_signs_that_the_network_gives(market_folder: str) -> None:
-    facts = facts_of("bright_fixed_candidate", market_folder, days=2)
+def test_recall_counts_the_signs_that_the_network_gives(market: Path) -> None:
+    facts = facts_of("bright_fixed_candidate", market, days=2)
     rises = network().answers(tokens_of(facts.lines))[:, 3:].sum(axis=1) > 0.5
     recall = recall_of(network(), facts)
 
@@ -349,13 +339,13 @@ def test_a_run_records_which_model_it_was_and_holds_others_to_it(tmp_path: Path)
     ],
 )
 def test_a_task_that_it_can_not_act_on_is_refused_before_the_run(
-    task: str, message: str, market_folder: str, tmp_path: Path, terminal: Terminal
+    task: str, message: str, market: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     store(tmp_path)
     error = terminal.error(
         *("--model", "planted/memory", "--model-args", f"trained={tmp_path}"),
         *("--tasks", task, "--windows", WINDOW),
-        *("--data", market_folder, "--out", tmp_path / "run"),
+        *("--data", market, "--out", tmp_path / "run"),
     )
     assert message in error
 
@@ -364,11 +354,11 @@ def test_a_task_that_it_can_not_act_on_is_refused_before_the_run(
 
 
 def test_training_without_torch_names_the_extra(
-    market_folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+    market: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     monkeypatch.delitem(sys.modules, "ktdeval_models.planted.training", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
-    words = ("--data", market_folder, "--windows", WINDOW, "--days", 1, "--out", tmp_path / "out")
+    words = ("--data", market, "--windows", WINDOW, "--days", 1, "--out", tmp_path / "out")
     error = terminal.error("train", "memory", *words)
     assert f"training needs torch, which is not installed: {install_command('planted')}" in error
 
@@ -389,11 +379,11 @@ def test_wrong_numbers_are_refused_before_the_market_is_opened(
 
 
 def test_a_folder_of_another_training_is_not_taken_for_this_one(
-    market_folder: str, tmp_path: Path, terminal: Terminal
+    market: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     folder = store(tmp_path / "out", exposures=1)
     error = terminal.error(
-        *("train", "memory", "--data", market_folder, "--windows", WINDOW, "--days", 1),
+        *("train", "memory", "--data", market, "--windows", WINDOW, "--days", 1),
         *("--exposures", "0,1", "--out", tmp_path / "out"),
     )
     assert f"{folder}: holds a model of another training" in error

@@ -20,7 +20,6 @@ from ktdeval.testing import check_metric
 from ktdeval_rationale.claims.process_metrics import figure
 from ktdeval_rationale.claims.recorded_reasons import recorded_steps
 from support.accept.accept_runs import evaluate
-from support.runs.run_support import store_market
 
 NAMES = (
     "order_agrees",
@@ -119,8 +118,9 @@ def test_the_group_stands_for_its_metrics() -> None:
 
 
 @pytest.mark.slow
-def test_a_finished_run_is_scored_by_the_group_and_the_card_verifies(tmp_path: Path) -> None:
-    market = store_market(tmp_path / "small")
+def test_a_finished_run_is_scored_by_the_group_and_the_card_verifies(
+    market: Path, tmp_path: Path
+) -> None:
     words = ("--data", str(market), "--windows", "2024-03-01:2024-03-06")
     run = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], *words)
     assert isinstance(run, RunFolder)
@@ -137,8 +137,7 @@ def test_a_finished_run_is_scored_by_the_group_and_the_card_verifies(tmp_path: P
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_run_may_ask_for_the_group_at_once(tmp_path: Path) -> None:
-    market = store_market(tmp_path / "small")
+def test_a_run_may_ask_for_the_group_at_once(market: Path, tmp_path: Path) -> None:
     words = ("--data", str(market), "--windows", "2024-03-01:2024-03-06", "--metrics", "process")
     run = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], *words)
     assert isinstance(run, RunFolder)

@@ -19,12 +19,7 @@ from ktdeval.cards.table_types import tally
 from ktdeval.errors import CardError
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from support.runs.run_support import TASK, WINDOW, store_market
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_market(tmp_path_factory.mktemp("market"))
+from support.runs.run_support import TASK, WINDOW
 
 
 def card_of(market: Path, out: Path, model: str, **more: Any) -> Any:

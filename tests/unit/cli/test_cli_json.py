@@ -8,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from support.runs.run_support import TASK, WINDOW, store_market
+from support.runs.run_support import TASK, WINDOW
 from support.terminal import Terminal
 
 MODEL = "builtin/momentum"
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_market(tmp_path_factory.mktemp("market") / "market")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import WORDS
 from ktdeval.cli.resume_hint import resume_line
-from support.runs.run_support import TASK, WINDOW, store_market
+from support.runs.run_support import TASK, WINDOW
 from support.terminal import Terminal
 
 MODEL = "builtin/momentum"
@@ -19,9 +19,8 @@ MODEL = "builtin/momentum"
 
 @pytest.mark.slow
 def test_a_run_that_a_budget_stops_says_so_and_its_resume_line_finishes_it(
-    tmp_path: Path, terminal: Terminal
+    market: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    market = store_market(tmp_path / "market")
     words = ["--model", MODEL, "--tasks", TASK, "--windows", WINDOW, "--limit", "2"]
     words += ["--data", str(market), "--out", str(tmp_path / "a run"), "--quiet"]
     code, out, err = terminal.call(*words, "--max-hours", "1e-9")

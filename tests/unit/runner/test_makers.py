@@ -27,7 +27,7 @@ from ktdeval.runner import RunConfig, evaluate, rescore
 from ktdeval.runner.records.run_folder import MARK
 from ktdeval.runner.scoring.verify import verify_card
 from ktdeval.values import dumps_pretty
-from support.runs.run_support import PLUGIN, TASK, store_market
+from support.runs.run_support import PLUGIN, TASK
 
 WINDOWS = ("2024-02-01:2024-02-29", "2024-03-01:2024-03-29")
 ONE = "1" * 16
@@ -64,11 +64,6 @@ def test_code_is_mixed_where_not_one_is_known_to_have_made_all_steps(
 
 
 # ---- of a run and its card
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return store_market(tmp_path_factory.mktemp("market"))
 
 
 def run_config(market: Path, out: Path) -> RunConfig:

@@ -9,25 +9,13 @@ from typing import Any
 
 import pytest
 
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, estimate_run, evaluate
 from support.providers.caching_server import CACHED, INPUT, OUTPUT, CachingServer, caching_server
-from support.runs.run_support import WINDOW, store_market
+from support.runs.run_support import WINDOW
 
 AGENTS = ("react", "investor", "trade", "deepfund", "hedge_fund", "finmem")
 STEPS = 4
-
-
-@pytest.fixture(scope="module")
-def plugins() -> Plugins:
-    return load_plugins()
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cached") / "market"
-    store_market(folder)
-    return folder
 
 
 def config(server: CachingServer, market: Path, **changes: Any) -> RunConfig:

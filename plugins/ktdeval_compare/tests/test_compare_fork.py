@@ -57,11 +57,6 @@ def run_of(out: Path, model: str, **changes: Any) -> Path:
     return result.folder
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
-
-
 @pytest.fixture(scope="module")
 def momentum(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_of(tmp_path_factory.mktemp("runs"), "momentum")

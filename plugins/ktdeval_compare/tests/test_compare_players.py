@@ -75,11 +75,6 @@ def players_of(terminal: Terminal, run: Path, *options: str) -> list[dict[str, o
     return rows
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
-
-
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_row_an_episode_and_one_over_all(run: Path, terminal: Terminal) -> None:

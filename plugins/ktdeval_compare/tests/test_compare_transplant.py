@@ -50,11 +50,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
-
-
-@pytest.fixture
 def made(runs: Path, terminal: Terminal) -> dict[str, Any]:
     """The report of a transplant, computed once."""
     out = runs / "momentum-transplanted"

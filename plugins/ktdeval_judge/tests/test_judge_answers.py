@@ -18,11 +18,6 @@ from ktdeval_judge.texts import headline, judge_lines
 from support.terminal import Terminal
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
-
-
 def returns_of(days: int, mean: float) -> np.ndarray:
     """Returns with this mean and a standard deviation of 1 %."""
     chance = np.random.default_rng(7).standard_normal(days)

@@ -28,11 +28,6 @@ def market() -> MarketSnapshot:
 
 
 @pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
-
-
-@pytest.fixture
 def weights(market: MarketSnapshot, tmp_path: Path) -> Path:
     """Three months of weights of four members, anew every week."""
     first = int(np.searchsorted(market.days, np.datetime64("2024-04-02")))

@@ -207,11 +207,6 @@ def test_a_long_break_of_a_daily_nav_is_named() -> None:
 # ---- as somebody types it
 
 
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    return Terminal(capsys)
-
-
 def written(folder: Path, values: np.ndarray) -> Path:
     path = folder / "nav.csv"
     rows = [f"{day},{value:.2f}" for day, value in zip(weekdays(len(values)), values, strict=True)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers import ReadOptions, read_declared
+from support.refusals import refusals
 
 
 def read(folder: Path, text: str):
@@ -20,32 +23,38 @@ TRADE = "date,symbol,side,shares,price,{}\n2025-06-09,AAPL,buy,100,204.39,{}\n"
 NAV = "date,nav,{}\n2025-06-02,100000,{}\n2025-06-03,148000,{}\n2025-06-04,148500,{}\n"
 
 
-@pytest.mark.parametrize(
-    ("column", "cell", "words"),
-    [
-        (
-            "exit_price",
-            "202.59",
-            "column exit_price: a row is a whole trade, but the day of the exit is missing",
-        ),
-        ("Exit Price", "202.59", "column Exit Price"),
-        ("exit_date", "2025-06-24", "column exit_date"),
-        ("PnL", "-180.00", "column PnL: '-180.00' is not read"),
-        ("realized_pnl", "12", "column realized_pnl"),
-        ("multiplier", "100", "column multiplier: '100' is not read"),
-        ("deposit", "5000", "column deposit"),
-        ("status", "open", "column status: 'open' is neither filled nor canceled"),
-        ("status", "canceled", "has no filled order"),
-    ],
-)
-def test_a_trade_whose_column_says_something_else_is_refused(
-    column: str, cell: str, words: str, tmp_path: Path
-) -> None:
-    with pytest.raises(DataError) as refused:
-        read(tmp_path, TRADE.format(column, cell))
+def refused(folder: Path, *texts: str) -> str:
+    return refusals(folder, partial(read, folder), texts)
 
-    assert words in str(refused.value)
-    assert "\n" not in str(refused.value)
+
+def test_a_trade_whose_column_says_something_else_is_refused(tmp_path: Path) -> None:
+    cells = [
+        ("exit_price", "202.59"),
+        ("Exit Price", "202.59"),
+        ("exit_date", "2025-06-24"),
+        ("PnL", "-180.00"),
+        ("realized_pnl", "12"),
+        ("multiplier", "100"),
+        ("deposit", "5000"),
+        ("status", "open"),
+        ("status", "canceled"),
+        ("filled_qty", "0"),
+        ("PricePerShare", "20439"),
+    ]
+
+    assert refused(tmp_path, *(TRADE.format(*cell) for cell in cells)) == snapshot("""\
+DataError: FOLDER/file.csv: column exit_price: a row is a whole trade, but the day of the exit is missing: add a column exit_date, or name it: --map exit_date=COLUMN; its columns: date, symbol, side, shares, price, exit_price
+DataError: FOLDER/file.csv: column Exit Price: a row is a whole trade, but the day of the exit is missing: add a column exit_date, or name it: --map exit_date=COLUMN; its columns: date, symbol, side, shares, price, Exit Price
+DataError: FOLDER/file.csv: column exit_date: a row is a whole trade, but the price of the exit is missing: add a column exit_price, or name it: --map exit_price=COLUMN; its columns: date, symbol, side, shares, price, exit_date
+DataError: FOLDER/file.csv: line 2: column PnL: '-180.00' is not read; if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill, drop the column
+DataError: FOLDER/file.csv: line 2: column realized_pnl: '12' is not read; if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill, drop the column
+DataError: FOLDER/file.csv: line 2: column multiplier: '100' is not read; write shares as held, and drop the column
+DataError: FOLDER/file.csv: line 2: column deposit: '5000' is not read; it is not a return: give --flows 'deposit', remove it from the values, or give the returns
+DataError: FOLDER/file.csv: line 2: column status: 'open' is neither filled nor canceled; keep only rows of fills
+DataError: FOLDER/file.csv: has no filled order; write one row per fill
+DataError: FOLDER/file.csv: has no filled order; write one row per fill
+DataError: FOLDER/file.csv: columns 'price' and 'PricePerShare' all mean price; keep one, or choose: --map price='price'
+""")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +62,7 @@ def test_a_trade_whose_column_says_something_else_is_refused(
     [
         ("exit_price", ""), ("pnl", "0.00"), ("multiplier", "1"), ("status", "FILLED"),
         ("position_effect", ""), ("note", "momentum"), ("currency", "USD"),
+        ("PricePerShare", "204.39"),
     ],
 )  # fmt: skip
 def test_a_column_that_says_nothing_changes_nothing(column: str, cell: str, tmp_path: Path) -> None:
@@ -82,10 +92,6 @@ def test_a_side_under_another_name_is_a_side(column: str, tmp_path: Path) -> Non
     assert decisions is not None
     assert decisions["side"].tolist() == ["buy", "sell"]
 
-    weights = f"date,symbol,{column},weight\n2025-06-16,AAPL,sell,0.5\n"
-    with pytest.raises(DataError, match=rf"column {column}: is a sell, but the side of a target"):
-        read(tmp_path, weights)
-
 
 @pytest.mark.parametrize(
     ("column", "first", "second"), [("is_buy", "True", "False"), ("bs", "1", "-1")]
@@ -97,39 +103,33 @@ def test_a_side_is_known_by_its_words(column: str, first: str, second: str, tmp_
     assert trades["side"].tolist() == ["buy", "sell"]
 
 
-@pytest.mark.parametrize("words", [("open", "close"), ("a", "b"), ("", "")])
-def test_sizes_without_a_side_on_several_days_are_refused(
-    words: tuple[str, str], tmp_path: Path
-) -> None:
-    first, second = words
-    text = f"date,symbol,event,qty,price\n2025-06-09,AAPL,{first},100,204.39\n"
-    with pytest.raises(DataError, match="purchases or holdings"):
-        read(tmp_path, text + f"2025-06-24,AAPL,{second},90,202.59\n")
+def test_sizes_that_may_be_something_else_are_refused(tmp_path: Path) -> None:
+    events = (
+        "date,symbol,event,qty,price\n2025-06-09,AAPL,{},100,204.39\n2025-06-24,AAPL,{},90,202.59\n"
+    )
+    long = "date,symbol,side,qty,price\n2025-06-09,AAPL,long,100,204.39\n"
+    positions = "date,symbol,{}\n2025-06-09,AAPL,1\n2025-06-10,AAPL,-0.5\n"
+    texts = [
+        events.format("open", "close"),
+        events.format("a", "b"),
+        events.format("", ""),
+        long + "2025-06-24,AAPL,Long,100,202.59\n",
+        positions.format("position"),
+        "date,symbol,open,high,low,close,volume\n2025-06-09,AAPL,1,2,1,2,5000\n",
+        TRADE.format("currency", "USD") + "2025-06-12,0700,buy,50,475.02,HKD\n",
+    ]
 
-
-def test_rows_that_are_all_long_may_be_ends_of_positions(tmp_path: Path) -> None:
-    text = "date,symbol,side,qty,price\n2025-06-09,AAPL,long,100,204.39\n"
-    assert read(tmp_path, text).trades is not None
-    with pytest.raises(DataError, match="long and short describe positions"):
-        read(tmp_path, text + "2025-06-24,AAPL,Long,100,202.59\n")
-
-
-def test_what_was_ordered_beside_what_was_filled_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="has no filled order"):
-        read(tmp_path, TRADE.format("filled_qty", "0"))
-
-
-def test_bars_are_no_holdings(tmp_path: Path) -> None:
-    text = "date,symbol,open,high,low,close,volume\n2025-06-09,AAPL,1,2,1,2,5000\n"
-    with pytest.raises(DataError, match="contains bars of a market"):
-        read(tmp_path, text)
-
-
-def test_positions_within_one_may_be_weights(tmp_path: Path) -> None:
-    text = "date,symbol,{}\n2025-06-09,AAPL,1\n2025-06-10,AAPL,-0.5\n"
-    with pytest.raises(DataError, match="column position: no number is beyond 1"):
-        read(tmp_path, text.format("position"))
-    assert read(tmp_path, text.format("target_shares")).decisions is not None
+    assert refused(tmp_path, *texts) == snapshot("""\
+DataError: FOLDER/file.csv: has shares with a price, but neither a side nor a number below 0, so these may be purchases or holdings. Add a column side of buy and sell, or declare holdings: --map position='qty'
+DataError: FOLDER/file.csv: has shares with a price, but neither a side nor a number below 0, so these may be purchases or holdings. Add a column side of buy and sell, or declare holdings: --map position='qty'
+DataError: FOLDER/file.csv: has shares with a price, but neither a side nor a number below 0, so these may be purchases or holdings. Add a column side of buy and sell, or declare holdings: --map position='qty'
+DataError: FOLDER/file.csv: column side: long and short describe positions, and some rows may close them; write buy or sell
+DataError: FOLDER/file.csv: column position: no number is beyond 1, so these may be weights or signals; name the column weight, or target_shares if it contains shares
+DataError: FOLDER/file.csv: columns high and low: contains bars of a market, not decisions; import it with `ktdeval data make`
+DataError: FOLDER/file.csv: column currency: USD, HKD: write one file per currency
+""")
+    assert read(tmp_path, long).trades is not None
+    assert read(tmp_path, positions.format("target_shares")).decisions is not None
 
 
 def test_fees_below_zero_in_all_rows_are_what_was_paid(tmp_path: Path) -> None:
@@ -150,42 +150,47 @@ def test_fees_in_another_coin_than_the_price_are_not_read(
     assert any("Fees are in BNB" in note for note in declared.notes) is not is_read
 
 
-def test_two_prices_that_differ_are_refused(tmp_path: Path) -> None:
-    assert read(tmp_path, TRADE.format("PricePerShare", "204.39")).trades is not None
-    with pytest.raises(DataError, match="all mean price; keep one"):
-        read(tmp_path, TRADE.format("PricePerShare", "20439"))
+def test_a_side_beside_a_target_is_refused_where_it_would_change_it(tmp_path: Path) -> None:
+    targets = "date,symbol,{},{}\n2025-06-09,AAPL,0.5,{}\n2025-06-10,AAPL,{},buy\n"
+    rows = [
+        ("weight", "direction", "-1", "0.5"),
+        ("position", "direction", "-1", "5"),
+        ("weight", "trade_type", "sell", "0.5"),
+        ("weight", "Transaction", "sell", "0.5"),
+        ("weight", "买卖方向", "sell", "0.5"),
+    ]
+
+    assert refused(tmp_path, *(targets.format(*row) for row in rows)) == snapshot("""\
+DataError: FOLDER/file.csv: line 2: column direction: is a sell, but the side of a target is not used; write a short as a negative number
+DataError: FOLDER/file.csv: line 2: column direction: is a sell, but the side of a target is not used; write a short as a negative number
+DataError: FOLDER/file.csv: line 2: column trade_type: is a sell, but the side of a target is not used; write a short as a negative number
+DataError: FOLDER/file.csv: line 2: column Transaction: is a sell, but the side of a target is not used; write a short as a negative number
+DataError: FOLDER/file.csv: line 2: column 买卖方向: is a sell, but the side of a target is not used; write a short as a negative number
+""")
+
+    for form, column, _, second in rows:
+        assert read(tmp_path, targets.format(form, column, "long", second)).decisions is not None
 
 
-def test_amounts_of_two_currencies_are_not_one_account(tmp_path: Path) -> None:
-    text = TRADE.format("currency", "USD") + "2025-06-12,0700,buy,50,475.02,HKD\n"
-    with pytest.raises(DataError, match="column currency: USD, HKD: write one file per currency"):
-        read(tmp_path, text)
-
-
-@pytest.mark.parametrize("form", ["weight", "position"])
-def test_a_side_beside_a_target_is_refused_where_it_would_change_it(
-    form: str, tmp_path: Path
-) -> None:
-    text = "date,symbol,{},direction\n2025-06-09,AAPL,0.5,{}\n2025-06-10,AAPL,5,buy\n"
-    if form == "weight":
-        text = text.replace("AAPL,5", "AAPL,0.5")
-    assert read(tmp_path, text.format(form, "long")).decisions is not None
-    with pytest.raises(
-        DataError, match="column direction: is a sell, but the side of a target is not used"
-    ):
-        read(tmp_path, text.format(form, "-1"))
-
-
-@pytest.mark.parametrize("value", ["nav", "account_value"])
-@pytest.mark.parametrize("column", ["deposits", "cash_flow", "Net Flow", "withdrawal"])
-def test_a_nav_beside_its_cash_flows_is_refused(column: str, value: str, tmp_path: Path) -> None:
+def test_a_nav_beside_its_cash_flows_is_refused(tmp_path: Path) -> None:
     """Also where a program's reader would pass over the column."""
-    text = NAV.replace("nav", value)
-    with pytest.raises(
-        DataError, match=rf"column {column}: '48000' is not read; it is not a return"
-    ):
-        read(tmp_path, text.format(column, 0, 48000, 0))
-    assert read(tmp_path, text.format(column, 0, 0, "")).values is not None
+    texts = [
+        NAV.replace("nav", value).replace("{}", column, 1)
+        for value in ("nav", "account_value")
+        for column in ("deposits", "cash_flow", "Net Flow", "withdrawal")
+    ]
+
+    assert refused(tmp_path, *(text.format(0, 48000, 0) for text in texts)) == snapshot("""\
+DataError: FOLDER/file.csv: line 3: column deposits: '48000' is not read; it is not a return: give --flows 'deposits', remove it from the values, or give the returns
+DataError: FOLDER/file.csv: line 3: column cash_flow: '48000' is not read; it is not a return: give --flows 'cash_flow', remove it from the values, or give the returns
+DataError: FOLDER/file.csv: line 3: column Net Flow: '48000' is not read; it is not a return: give --flows 'Net Flow', remove it from the values, or give the returns
+DataError: FOLDER/file.csv: line 3: column withdrawal: '48000' is not read; it is not a return: give --flows 'withdrawal', remove it from the values, or give the returns
+DataError: FOLDER/file.csv: line 3: column deposits: '48000' is not read; it is not a return: give --flows 'deposits', remove it from the values, or give the returns
+DataError: FOLDER/file.csv: line 3: column cash_flow: '48000' is not read; it is not a return: give --flows 'cash_flow', remove it from the values, or give the returns
+DataError: FOLDER/file.csv: line 3: column Net Flow: '48000' is not read; it is not a return: give --flows 'Net Flow', remove it from the values, or give the returns
+DataError: FOLDER/file.csv: line 3: column withdrawal: '48000' is not read; it is not a return: give --flows 'withdrawal', remove it from the values, or give the returns
+""")
+    assert all(read(tmp_path, text.format(0, 0, "")).values is not None for text in texts)
 
 
 def test_flows_that_are_no_column_and_no_file_are_refused(tmp_path: Path) -> None:
@@ -200,25 +205,20 @@ def test_flows_that_are_no_column_and_no_file_are_refused(tmp_path: Path) -> Non
         read_declared(path, ReadOptions(flows="deposits"))
 
 
-@pytest.mark.parametrize(
-    ("profits", "is_read"),
-    [
-        ((0, 48000, 500), True),  # of the day
-        ((0, 48000, 48500), True),  # since the first
-        ((0, 300, 500), False),  # 47,700 came from elsewhere
-        ((0, 300, 800), False),
-    ],
-)
-def test_a_profit_beside_a_nav_must_be_its_change(
-    profits: tuple[int, ...], is_read: bool, tmp_path: Path
+@pytest.mark.parametrize("profits", [(0, 48000, 500), (0, 48000, 48500)])
+def test_a_profit_beside_a_nav_is_of_the_day_or_since_the_first(
+    profits: tuple[int, ...], tmp_path: Path
 ) -> None:
-    text = NAV.format("pnl", *profits)
-    if is_read:
-        assert read(tmp_path, text).values is not None
-        return
+    assert read(tmp_path, NAV.format("pnl", *profits)).values is not None
 
-    with pytest.raises(DataError, match="line 3: column pnl: 300 but the value changed by 48,000"):
-        read(tmp_path, text)
+
+def test_a_profit_that_is_not_the_change_of_a_nav_is_refused(tmp_path: Path) -> None:
+    """47,700 came from elsewhere."""
+    texts = [NAV.format("pnl", 0, 300, 500), NAV.format("pnl", 0, 300, 800)]
+    assert refused(tmp_path, *texts) == snapshot("""\
+DataError: FOLDER/file.csv: line 3: column pnl: 300 but the value changed by 48,000: a deposit or a withdrawal; it is not a return; remove it from the values
+DataError: FOLDER/file.csv: line 3: column pnl: 300 but the value changed by 48,000: a deposit or a withdrawal; it is not a return; remove it from the values
+""")
 
 
 def test_closed_trades_without_a_day_of_exit_are_refused(shared_data: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, UsageError
@@ -25,6 +26,7 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_tables import vendor_tables
 from support.market.raw_market import changed as changed_bar, findings_of, market
+from support.refusals import refusals
 from support.tables import changed, on_each_row
 from support.terminal import Terminal
 
@@ -64,6 +66,11 @@ def read(folder: Path, files: dict[str, str] | None = None, **params: Any) -> An
     )
 
 
+def refused(folder: Path, *every: dict[str, Any]) -> str:
+    """What is said where a market can't be read with each of these parameters."""
+    return refusals(folder, lambda params: read(folder, **params), every)
+
+
 @on_each_row(
     "header, code, day",
     ("date,code", "{}.SH", "2024-01-0{}"),
@@ -90,9 +97,38 @@ def test_columns_codes_and_days_of_any_vendor_are_the_same_market(
     assert raw.bars[["volume", "amount", "factor"]].to_numpy().tolist() == [[1200, 12100, 1.5]] * 2
 
 
-def test_a_first_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="first or last: '2999-01-01' is not a day"):
-        read(tmp_path, first="2999-01-01")
+def test_parameters_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "pipe.csv")
+    files = [str(tmp_path / name) for name in ("pipe.csv", "none.csv", "bars.doc", "empty")]
+    every: list[dict[str, Any]] = [
+        {"first": "2999-01-01"},
+        {"map": {"clse": "close"}},
+        {"map": {"close": "clsoe"}},
+        {"map": {"index.close": "close"}},
+        {"map": {"benchmark.level": "close"}},
+        {"map": {"names.code": "id"}},
+        {"minutes_length": 1},
+        {"minutes_zone": "UTC"},
+        {"documents_close": "16:00 UTC"},
+        *({"bars": file} for file in files),
+    ]
+
+    assert refused(tmp_path, *every) == snapshot("""\
+DataError: first or last: '2999-01-01' is not a day (expected 2024-01-02 or 20240102, from 1678 to 2261); bars must be daily
+UsageError: map: 'clse' is not a field of bars.csv; did you mean 'close' or 'complete' or 'code'?
+DataError: FOLDER/bars.csv: no column 'clsoe'; did you mean 'close' or 'code' or 'low'?
+UsageError: map: 'index.close' names no file; did you mean 'minutes'?
+UsageError: map: 'level' is not a field of benchmark.csv; fields: date, close, code
+UsageError: --map names.code applies to a file that is not given; give --names too, or leave it out
+UsageError: --minutes-zone and --minutes-length apply to bars within days; give --minutes too, or leave them out
+UsageError: --minutes-zone and --minutes-length apply to bars within days; give --minutes too, or leave them out
+UsageError: --entities and --documents-close apply to documents; give --documents too, or leave them out
+DataError: FOLDER/pipe.csv: a pipe or device, not a file
+DataError: FOLDER/none.csv: no such file
+DataError: FOLDER/bars.doc: unknown kind of file; expected one of .parquet, .csv, .csv.gz, .tsv, .tsv.gz, .xlsx, .txt, .txt.gz, or a folder of them
+DataError: FOLDER/empty: the folder holds no .parquet, .csv, .csv.gz, .tsv, .tsv.gz, .xlsx, .txt, .txt.gz file
+""")
 
 
 def test_a_typed_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) -> None:
@@ -102,36 +138,9 @@ def test_a_typed_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) 
     )
     bars.to_parquet(tmp_path / "bars.parquet")
 
-    with pytest.raises(
-        DataError, match=r"bars\.parquet: date: 2999-01-03 is not a day from 1678 to 2261"
-    ):
-        read(tmp_path, bars=str(tmp_path / "bars.parquet"))
-
-
-def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(DataError, match=r"pipe\.csv: a pipe or device, not a file"):
-        read(tmp_path, bars=str(tmp_path / "pipe.csv"))
-
-
-@pytest.mark.parametrize(
-    ("mapping", "error", "message"),
-    [
-        (
-            {"clse": "close"},
-            UsageError,
-            r"map: 'clse' is not a field of bars.csv; did you mean 'close'",
-        ),
-        ({"close": "clsoe"}, DataError, r"no column 'clsoe'; did you mean 'close'"),
-        ({"index.close": "close"}, UsageError, r"'index.close' names no file"),
-        ({"benchmark.level": "close"}, UsageError, r"'level' is not a field of benchmark.csv"),
-    ],
-)
-def test_mappings_that_lead_nowhere_are_refused(
-    tmp_path: Path, mapping: Any, error: Any, message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        read(tmp_path, map=mapping)
+    assert refused(tmp_path, {"bars": str(tmp_path / "bars.parquet")}) == snapshot(
+        "DataError: FOLDER/bars.parquet: date: 2999-01-03 is not a day from 1678 to 2261\n"
+    )
 
 
 @pytest.mark.exhaustive
@@ -144,12 +153,14 @@ def test_membership_comes_from_intervals_index_lists_or_the_bars(
         "600519.SH"
     ]
 
-    with pytest.raises(DataError, match=r"no members of 000016\.SH"):
-        read(
-            tmp_path,
-            {"members": lists, "benchmark": "date,code,close\n2024-01-02,000016,1\n"},
-            benchmark_code="000016",
-        )
+    others = {"members": lists, "benchmark": "date,code,close\n2024-01-02,000016,1\n"}
+    strangers = {"members": "code,in_date,out_date\n600000.SH,2023-12-11,2024-06-16\n"}
+    assert refused(
+        tmp_path, {"files": others, "benchmark_code": "000016"}, {"files": strangers}
+    ) == snapshot("""\
+DataError: FOLDER/members.csv: no members of 000016.SH
+DataError: FOLDER/bars.csv: no bars of any member of FOLDER/members.csv; check both code columns
+""")
 
     # Without a membership file assets are members while they have bars.
     paths = write(
@@ -166,9 +177,6 @@ def test_membership_comes_from_intervals_index_lists_or_the_bars(
     assert read(tmp_path, members).table.codes == ("600519.SH",)
     assert read(tmp_path, members, assets="all").table.codes == ("000001.SZ", "600519.SH")
 
-    with pytest.raises(DataError, match="no bars of any member"):
-        read(tmp_path, {"members": "code,in_date,out_date\n600000.SH,2023-12-11,2024-06-16\n"})
-
 
 @pytest.mark.exhaustive
 def test_dated_names_map_rows_of_a_former_code_to_its_asset(
@@ -184,16 +192,16 @@ def test_dated_names_map_rows_of_a_former_code_to_its_asset(
     )
     expected = assemble(read(tmp_path))
     changed_files = {"bars": renumbered, "members": members}
-    snapshot = assemble(read(tmp_path, changed_files, names=str(names)))
+    market = assemble(read(tmp_path, changed_files, names=str(names)))
 
-    assert snapshot.codes == expected.codes
-    assert np.array_equal(snapshot.close, expected.close)
-    assert np.array_equal(snapshot.member, expected.member)
-    assert [snapshot.name_asset(1, row) for row in (0, 1)] == [
+    assert market.codes == expected.codes
+    assert np.array_equal(market.close, expected.close)
+    assert np.array_equal(market.member, expected.member)
+    assert [market.name_asset(1, row) for row in (0, 1)] == [
         ("600001.SH", "旧名"),
         ("600519.SH", "贵州茅台"),
     ]
-    assert not any("former codes" in note for note in snapshot.meta.notes)
+    assert not any("former codes" in note for note in market.meta.notes)
 
     late = {"bars": BARS.replace("600519.SH", "600001")}
     notes = assemble(read(tmp_path, late, names=str(names))).meta.notes
@@ -202,16 +210,18 @@ def test_dated_names_map_rows_of_a_former_code_to_its_asset(
     )
 
     names.write_text("code,name\n600519,x\n")
-    with pytest.raises(DataError, match="no column for 'in_date'"):
-        read(tmp_path, names=str(names))
+    assert refused(tmp_path, {"names": str(names)}) == snapshot(
+        "DataError: FOLDER/names.csv: no column for 'in_date' (tried in_date, first, start, start_date); none of its columns (code, name) holds days; add it to the file\n"
+    )
 
 
 @pytest.mark.exhaustive
 def test_a_range_of_days_is_read(tmp_path: Path) -> None:
     assert read(tmp_path, first="2024-01-03").table.days.astype(str).tolist() == ["2024-01-03"]
     assert read(tmp_path, last="2024-01-02").table.days.astype(str).tolist() == ["2024-01-02"]
-    with pytest.raises(DataError, match="no bars from 2025-01-01 to the end"):
-        read(tmp_path, first="2025-01-01")
+    assert refused(tmp_path, {"first": "2025-01-01"}) == snapshot(
+        "DataError: FOLDER/bars.csv: no bars from 2025-01-01 to the end\n"
+    )
 
 
 def test_the_levels_of_several_indices_are_all_kept(tmp_path: Path) -> None:
@@ -219,16 +229,19 @@ def test_the_levels_of_several_indices_are_all_kept(tmp_path: Path) -> None:
         f"2024-01-0{day},{code},{day}\n"
         for day, code in product((2, 3), ("000300", "399006", "000905.SH"))
     )
-    snapshot = assemble(read(tmp_path, {"benchmark": levels}, benchmark_code="399006"))
+    market = assemble(read(tmp_path, {"benchmark": levels}, benchmark_code="399006"))
 
-    assert dict(snapshot.index_names) == {
+    assert dict(market.index_names) == {
         "000300.SH": "CSI300",
         "000905.SH": "CSI500",
         "399006.SZ": "ChiNext Index",
     }
 
-    with pytest.raises(DataError, match=r"no levels of benchmark 000016\.SH; it has 000300\.SH"):
-        read(tmp_path, {"benchmark": levels}, benchmark_code="000016.SH")
+    assert refused(
+        tmp_path, {"files": {"benchmark": levels}, "benchmark_code": "000016.SH"}
+    ) == snapshot(
+        "DataError: FOLDER/benchmark.csv: no levels of benchmark 000016.SH; it has 000300.SH, 000905.SH, 399006.SZ\n"
+    )
 
 
 @pytest.mark.exhaustive
@@ -267,22 +280,21 @@ def test_parquet_gzip_and_folders_are_the_same_market(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("ends", "message"),
-    [
-        (["", "", "", ",1,234"], "line 5: expected 9 cells, was 11"),
-        ([",1,234", "", "", ""], ""),
-        ([",1"] * 4, "line 2: expected 9 cells, was 10"),
-    ],
-)
-def test_rows_with_more_cells_than_the_header_are_refused(
-    ends: list[str], message: str, tmp_path: Path
-) -> None:
+def test_rows_with_more_cells_than_the_header_are_refused(tmp_path: Path) -> None:
     """Cells beyond the header are left of a number whose separators nobody quoted: 1,234 shares
     would be 1.
     """
-    with pytest.raises(DataError, match=rf"bars\.csv: can't read: {message}"):
-        read(tmp_path, {"bars": with_ends("", *ends)})
+    rows = [
+        with_ends("", "", "", "", ",1,234"),
+        with_ends("", ",1,234", "", "", ""),
+        with_ends("", *[",1"] * 4),
+    ]
+
+    assert refused(tmp_path, *({"files": {"bars": text}} for text in rows)) == snapshot("""\
+DataError: FOLDER/bars.csv: can't read: line 5: expected 9 cells, was 11; quote texts with commas or line breaks
+DataError: FOLDER/bars.csv: can't read: line 2: expected 9 cells, was 11; quote texts with commas or line breaks
+DataError: FOLDER/bars.csv: can't read: line 2: expected 9 cells, was 10; quote texts with commas or line breaks
+""")
 
 
 @pytest.mark.exhaustive
@@ -294,9 +306,9 @@ def test_a_comma_at_the_end_of_each_row_is_no_cell(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_a_column_that_appears_twice_has_to_be_named(tmp_path: Path) -> None:
     twice = {"bars": with_ends(",close", *[",9"] * 4)}
-    with pytest.raises(DataError, match=r"'close' appears twice; .* --map close=close or close\.1"):
-        read(tmp_path, twice)
-
+    assert refused(tmp_path, {"files": twice}) == snapshot(
+        "DataError: FOLDER/bars.csv: column 'close' appears twice; keep one, or name it: --map close=close or close.1\n"
+    )
     assert read(tmp_path, twice, map={"close": "close.1"}).bars["close"].eq(9).all()
 
 
@@ -363,23 +375,14 @@ def test_cells_and_columns_that_can_not_be_read_are_named(
         )
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("none.csv", "no such file"),
-        ("bars.doc", "unknown kind of file"),
-        ("empty", "holds no .parquet"),
-    ],
-)
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str, message: str) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=message):
-        read(tmp_path, bars=str(tmp_path / name))
-
-
 @pytest.mark.exhaustive
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no parquet")
+    (tmp_path / "headers.csv").write_text("date,code,open,high,low,close,volume\n")
+    assert refused(tmp_path, {"bars": str(tmp_path / "headers.csv")}) == snapshot(
+        "DataError: FOLDER/headers.csv: has only a header and no bars; check the file\n"
+    )
+
     with pytest.raises(DataError, match="can't read"):
         read(tmp_path, bars=str(tmp_path / "broken.parquet"))
 
@@ -392,29 +395,6 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
         (tmp_path / "broken.jsonl.gz").write_bytes(broken)
         with pytest.raises(DataError, match=r"broken\.jsonl\.gz: (can't read|line 1)"):
             read(tmp_path, documents=str(tmp_path / "broken.jsonl.gz"))
-
-    (tmp_path / "headers.csv").write_text("date,code,open,high,low,close,volume\n")
-    with pytest.raises(DataError, match=r"headers\.csv: has only a header and no bars"):
-        read_long(LongParams(bars=str(tmp_path / "headers.csv")))
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        {"minutes_length": 1},
-        {"minutes_zone": "UTC"},
-        {"documents_close": "16:00 UTC"},
-        {"map": {"names.code": "id"}},
-    ],
-    ids=lambda option: next(iter(option)),
-)
-def test_an_option_about_a_file_that_is_not_given_is_refused(
-    tmp_path: Path, option: dict[str, Any]
-) -> None:
-    with pytest.raises(
-        UsageError, match=r"give --(minutes|documents|names) too, or leave (it|them) out"
-    ):
-        read(tmp_path, **option)
 
 
 def test_the_code_of_a_benchmark_without_its_levels_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 from scipy import stats
 
 from ktdeval.stats.paired import signed_rank
@@ -66,9 +67,25 @@ def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTermina
     assert one_two["rank_biserial"] == -1.0
     assert one_two["shift"]["low"] <= one_two["shift"]["value"] <= one_two["shift"]["high"] < 0
 
-    text = terminal.call("compare", *paths)[1]
-    assert "house/two better" in text
-    assert "tied" in text
+    assert terminal.text("compare", *paths) == snapshot("""\
+Paired differences, first - second, over windows, each the median over its seeds
+  metric        first      second        n   shift       95 % interval  effect       p  flip p  Holm p    BH p  verdict
+  total_return  house/one  house/two    10  -5.950  %  -6.450 … -5.450   -1.00  0.0020  0.0020  0.0059  0.0059  house/two better
+  total_return  house/one  house/three  10  -0.781  %  -3.471 … +1.207   -0.27  0.4922  0.3457  0.4922  0.4922  tied
+  total_return  house/two  house/three  10  +5.131  %  +2.990 … +6.942   +0.96  0.0039  0.0039  0.0078  0.0059  house/two better
+  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips; verdict: by Holm p
+
+Daily returns (mean over seeds): difference of annualised Sharpe ratios
+  house/one, house/two: not tested: house/one: no ledgers next to the card
+  house/one, house/three: not tested: house/one: no ledgers next to the card
+  house/two, house/three: not tested: house/one: no ledgers next to the card
+
+Tied with the best by mean daily return (model confidence set, 95 %)
+  not tested: house/one: no ledgers next to the card
+
+Notes
+  synthetic: every card
+""")
     # Comparing only the first card with the others is a smaller family.
     assert len(terminal.report("compare", *paths, "--against-first")["tests"]) == 2
 
@@ -116,36 +133,31 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> N
     assert terminal.report("compare", *paths) == report  # the simulation is seeded
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"snapshot": {"id": "f" * 64}}, "different snapshot"),
-        ({"mask": "bright"}, "different masks: blinded and bright"),
-        ({"mode": "memory_only"}, "different modes"),
-        ({"config": {"version": "2"}}, "different task versions"),
-        ({"config": {"harness": {"max_tool_calls": 6}}}, "different task configs"),
-        ({"rules": "paper"}, "different metric rules"),
-        ({"limit": 5}, "different limits"),
-        (
-            {
-                "windows": {
-                    name: (f"2040{first[4:]}", f"2040{last[4:]}")
-                    for name, (first, last) in APART.items()
-                }
-            },
-            "window A1 is",
-        ),
-    ],
-)
-def test_cards_that_can_not_be_compared_are_refused(
-    terminal: CardTerminal, change: Any, reason: str
-) -> None:
-    (one,) = terminal.cards(make_card(figures(6)))
-    other: dict[str, Any] = {"windows": APART, **change}
+def test_cards_that_can_not_be_compared_are_refused(terminal: CardTerminal) -> None:
+    later = {name: (f"2040{first[4:]}", f"2040{last[4:]}") for name, (first, last) in APART.items()}
+    changes: list[dict[str, Any]] = [
+        {"snapshot": {"id": "f" * 64}},
+        {"mask": "bright"},
+        {"mode": "memory_only"},
+        {"config": {"version": "2"}},
+        {"config": {"harness": {"max_tool_calls": 6}}},
+        {"rules": "paper"},
+        {"limit": 5},
+        {"windows": later},
+    ]
+    others = [make_card(figures(6), "house/two", **change) for change in changes]
+    one, *paths = terminal.cards(make_card(figures(6)), *others)
 
-    assert reason in terminal.refusal(
-        "compare", one, *terminal.cards(make_card(figures(6), "house/two", **other))
-    )
+    assert terminal.refusals(*(("compare", one, path) for path in paths)) == snapshot("""\
+ktdeval: error: FOLDER/1/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different snapshots: HASH… and HASH…; they can't be compared
+ktdeval: error: FOLDER/0/cards/blinded_open_research.json and FOLDER/2/cards/bright_open_research.json have different masks: blinded and bright; compare takes cards of one task; `ktdeval compare masks` compares masks and modes
+ktdeval: error: FOLDER/0/cards/blinded_open_research.json and FOLDER/3/cards/blinded_memory_only.json have different modes: open_research and memory_only; compare takes cards of one task; `ktdeval compare masks` compares masks and modes
+ktdeval: error: FOLDER/4/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task versions: 2 and 1; they can't be compared
+ktdeval: error: FOLDER/5/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task configs (hash): HASH… and HASH…; they can't be compared
+ktdeval: error: FOLDER/6/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different metric rules: paper and strict; they can't be compared
+ktdeval: error: FOLDER/7/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different limits of steps: 5 and null; they can't be compared
+ktdeval: error: FOLDER/8/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json: window A1 is 2040-03-01 … 2040-03-05 on one and 2011-03-01 … 2011-03-05 on the other
+""")
 
 
 @pytest.mark.exhaustive
@@ -155,20 +167,26 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
     (terminal.folder / "empty").mkdir()
     (terminal.folder / "loop").symlink_to("loop")
 
-    for arguments, problem in (
-        ((paths[0], paths[0]), "given twice"),
-        ((paths[0],), "at least two"),
-        ((*paths, "--metric", "total_retur"), "did you mean 'total_return'"),
-        ((terminal.folder / "empty", paths[0]), "no cards found"),
-        ((terminal.folder / "loop", paths[0]), "Too many levels of symbolic links"),
-    ):
-        assert problem in terminal.refusal("compare", *arguments)
-
     unpaired = terminal.pair(figures(6, 2), figures(7, 1))
+    nothing = terminal.pair({("A1", 0): 0.1}, {("A1", 1): 0.1})
 
-    assert "unpaired: it has not finished window A7 seed 0" in terminal.refusal(
-        "compare", *unpaired
-    )
+    assert terminal.refusals(
+        ("compare", paths[0], paths[0]),
+        ("compare", paths[0]),
+        ("compare", *paths, "--metric", "total_retur"),
+        ("compare", terminal.folder / "empty", paths[0]),
+        ("compare", terminal.folder / "loop", paths[0]),
+        ("compare", *unpaired),
+        ("compare", *nothing, "--common"),
+    ) == snapshot("""\
+ktdeval: error: FOLDER/0/cards/blinded_open_research.json: is given twice; a card can't be compared with itself
+ktdeval: error: a comparison needs at least two cards; name the run folder or card of another agent, too
+ktdeval: error: FOLDER/0/cards/blinded_open_research.json: no metric 'total_retur' on this card; did you mean 'total_return'?
+ktdeval: error: FOLDER/empty: no cards found; give cards, or runs with finished episodes (`ktdeval score RUN` writes their cards)
+ktdeval: error: FOLDER/loop: can't read the card: Too many levels of symbolic links; give a run folder, or a card in its folder cards
+ktdeval: error: FOLDER/4/cards/blinded_open_research.json: unpaired: it has not finished window A7 seed 0, which another card has; run them, or compare on the 6 that all have with --common
+ktdeval: error: FOLDER/7/cards/blinded_open_research.json and FOLDER/6/cards/blinded_open_research.json have no common window and seed, so nothing can be paired
+""")
 
     common = terminal.report("compare", *unpaired, "--common")
     assert common["tests"][0]["n"] == 6
@@ -176,9 +194,6 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
         "figures are of the 6 (window, seed) that all have finished; 7 are left out"
         in common["notes"]
     )
-
-    nothing = terminal.pair({("A1", 0): 0.1}, {("A1", 1): 0.1})
-    assert "no common window and seed" in terminal.refusal("compare", *nothing, "--common")
 
 
 @pytest.mark.exhaustive
@@ -359,26 +374,23 @@ def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTe
 
     save_card(bright, make_card(figures(6, 1, 2), "house/two", mask="bright"))
 
-    assert "--tasks bright_open_research leaves the others out" in terminal.refusal(
-        "compare", both, bright
-    )
-
     for pattern in ("bright_open_research", "bright_*"):
         report = terminal.report("compare", both, bright, "--tasks", pattern)
         assert [row["task"] for row in report["tests"]] == ["bright_open_research"]
 
-    in_common = "common tasks: bright_open_research"
-    refusal = terminal.refusal("compare", both, bright, "--tasks", "blinded_open_research")
-
-    assert f"{bright} has no card of blinded_open_research; {in_common}" in refusal
-
-    refusal = terminal.refusal("compare", both, bright, "--tasks", "bright_open_reserch")
-    assert "did you mean 'bright_open_research'" in refusal
-    assert in_common in refusal
-
     whole = terminal.report("compare", "masks", both)
     assert terminal.report("compare", "masks", both, "--tasks", "b*_open_research") == whole
-    assert "at least two masks" in terminal.refusal("compare", "masks", both, "--tasks", "bright_*")
+    assert terminal.refusals(
+        ("compare", both, bright),
+        ("compare", both, bright, "--tasks", "blinded_open_research"),
+        ("compare", both, bright, "--tasks", "bright_open_reserch"),
+        ("compare", "masks", both, "--tasks", "bright_*"),
+    ) == snapshot("""\
+ktdeval: error: FOLDER/both/cards/blinded_open_research.json and FOLDER/both/cards/bright_open_research.json have different masks: blinded and bright; compare takes cards of one task; --tasks bright_open_research leaves the others out; `ktdeval compare masks` compares masks and modes
+ktdeval: error: --tasks: FOLDER/bright has no card of blinded_open_research; common tasks: bright_open_research
+ktdeval: error: --tasks: no card is of a task 'bright_open_reserch'; did you mean 'bright_open_research' or 'blinded_open_research'?; common tasks: bright_open_research
+ktdeval: error: nothing to compare: give cards of one mode with at least two masks (bright and blinded), or of two modes
+""")
 
 
 def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
@@ -530,37 +542,47 @@ def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> N
         {"date and stock": 0.07, "data and tools": 0.09, "total": 0.16}
     )
 
-    text = terminal.call(
-        "compare", "masks", *design(terminal, ("bright", "blinded"), ("open_research",))
-    )[1]
+    cards = design(terminal, ("bright", "blinded"), ("open_research",))
+    assert terminal.text("compare", "masks", *cards) == snapshot("""\
+Effects of the mask: mean over windows, paired within window and seed
+  metric        mode           effect                             n    mean       95 % interval       p  Holm p  verdict
+  total_return  open_research  memory premium (bright - blinded)  8  +7.000  %  +7.000 … +7.000  0.0078  0.0078  above zero
 
-    assert "memory premium (bright - blinded)" in text
-    assert "above zero" in text
+Notes
+  interaction: how much more the stock is worth if the date is visible too; stock + date = memory premium
+  data: the table of prices and factors of fixed_candidate; tools: the research tools of open_research
+  synthetic: every card
+""")
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"snapshot": {"id": "f" * 64}}, "different snapshot"),
-        ({"rules": "paper"}, "different metric rules"),
-        ({"call": {"temperature": 0.0}}, "different call parameters"),
-        ({"config": {"harness": {"max_tool_calls": 6}}}, "different task configs (harness)"),
-        ({"config": {"prompts": {"user.md": "0"}}}, "different prompts"),
-        ({"config": REBASED}, "different task configs (family)"),
-        ({"config": {"round_digits": 3}}, "different task configs (round_digits)"),
-    ],
-)
-def test_effects_refuse_changes_confounded_with_the_mask(
-    terminal: CardTerminal, change: Any, reason: str
-) -> None:
+def test_effects_refuse_changes_confounded_with_the_mask(terminal: CardTerminal) -> None:
     (bright,) = design(terminal, ("bright",), ("open_research",))
-    changes: dict[str, Any] = change
+    changes: list[dict[str, Any]] = [
+        {"snapshot": {"id": "f" * 64}},
+        {"rules": "paper"},
+        {"call": {"temperature": 0.0}},
+        {"config": {"harness": {"max_tool_calls": 6}}},
+        {"config": {"prompts": {"user.md": "0"}}},
+        {"config": REBASED},
+        {"config": {"round_digits": 3}},
+    ]
+    paths = [
+        path
+        for change in changes
+        for path in design(terminal, ("blinded",), ("open_research",), **change)
+    ]
 
-    assert reason in terminal.refusal(
-        "compare", "masks", bright, *design(terminal, ("blinded",), ("open_research",), **changes)
-    )
+    assert terminal.refusals(*(("compare", "masks", bright, path) for path in paths)) == snapshot("""\
+ktdeval: error: FOLDER/1/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different snapshots: HASH… and HASH…; an effect would mix that with mask and mode
+ktdeval: error: FOLDER/2/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different metric rules: paper and strict; an effect would mix that with mask and mode
+ktdeval: error: FOLDER/3/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different call parameters: {"temperature":0.0} and {"temperature":0.7}; an effect would mix that with mask and mode
+ktdeval: error: FOLDER/4/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different task configs (harness): {"max_tool_calls":6} and {"max_tool_calls":12}; an effect would mix that with mask and mode
+ktdeval: error: FOLDER/5/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different prompts: {"user.md":"0"} and null; an effect would mix that with mask and mode
+ktdeval: error: FOLDER/6/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different task configs (family): ktdfin_rebased and null; an effect would mix that with mask and mode
+ktdeval: error: FOLDER/7/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different task configs (round_digits): 3 and null; an effect would mix that with mask and mode
+""")
 
 
 @pytest.mark.exhaustive
@@ -605,20 +627,19 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
 def test_effects_need_comparable_cards_and_intervals_several_windows(
     terminal: CardTerminal,
 ) -> None:
-    assert "nothing to compare: " in terminal.refusal(
-        "compare", "masks", *design(terminal, ("blinded",), ("open_research",))
-    )
-
+    lone = design(terminal, ("blinded",), ("open_research",))
     apart = terminal.cards(
         make_card(figures(6), mask="bright"), make_card(figures(6), args={"positions": 3})
     )
-
-    assert "of one system; these are of house/one, house/one(positions=3)" in terminal.refusal(
-        "compare", "masks", *apart
-    )
-
     twice = terminal.cards(make_card(figures(6)), make_card(figures(6)))
-    assert "are both blinded open_research" in terminal.refusal("compare", "masks", *twice)
+
+    assert terminal.refusals(
+        ("compare", "masks", *lone), ("compare", "masks", *apart), ("compare", "masks", *twice)
+    ) == snapshot("""\
+ktdeval: error: nothing to compare: give cards of one mode with at least two masks (bright and blinded), or of two modes
+ktdeval: error: nothing to compare: give cards of one mode with at least two masks (bright and blinded), or of two modes, of one system; these are of house/one, house/one(positions=3)
+ktdeval: error: FOLDER/4/cards/blinded_open_research.json and FOLDER/3/cards/blinded_open_research.json are both blinded open_research of house/one; give one of them
+""")
 
     single = terminal.cards(
         make_card({("A1", 0): 0.1}, mask="bright"), make_card({("A1", 0): 0.04})
@@ -748,12 +769,23 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -> None:
-    code, out, _ = terminal.call("compare", "power", "--windows", "5")
-    assert code == 0
-    assert (
-        "5 windows can't reach it, whatever the results: the smallest p of the test is"
-        " 0.0625" in out
-    )
+    assert terminal.text("compare", "power", "--windows", "5") == snapshot("""\
+What a two-sided signed-rank test over windows can show at 0.05
+  windows  smallest p  tests it can carry  found in SD
+        5      0.0625                   0      nothing
+        6      0.0312                   1        1.801
+        8      0.0078                   6        1.252
+       10      0.0020                  25        1.023
+       11      0.0010                  51        0.998
+       15       6e-05                 819        0.802
+       20       2e-06           over 1000        0.679
+       40       2e-12           over 1000        0.463
+       60       2e-18           over 1000        0.375
+  found: effect in standard deviations of a window's difference, with probability 0.8
+
+The plan: 5 window(s), 1 seed(s), level 0.05
+  5 windows can't reach it, whatever the results: the smallest p of the test is 0.0625; at least 6 windows are needed
+""")
     assert (
         terminal.report("compare", "power", "--windows", "10", "--comparisons", "45")[
             "windows_for_any_result"
@@ -784,12 +816,35 @@ def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) ->
         {("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0},
         {(w, s): 0.0 for w in ("A1", "A2") for s in (0, 1)},
     )
-    message = (
-        "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
-        " seeds alone explain"
-    )
 
-    assert message in terminal.text("compare", "power", *paths)
+    assert terminal.text("compare", "power", *paths) == snapshot("""\
+What a two-sided signed-rank test over windows can show at 0.05
+  windows  smallest p  tests it can carry  found in SD
+        2      0.5000                   0      nothing
+        5      0.0625                   0      nothing
+        6      0.0312                   1        1.801
+        8      0.0078                   6        1.252
+       10      0.0020                  25        1.023
+       11      0.0010                  51        0.998
+       15       6e-05                 819        0.802
+       20       2e-06           over 1000        0.679
+       40       2e-12           over 1000        0.463
+       60       2e-18           over 1000        0.375
+  found: effect in standard deviations of a window's difference, with probability 0.8
+
+house/one, house/two: The plan: 2 window(s), 2 seed(s), level 0.05
+  2 windows can't reach it, whatever the results: the smallest p of the test is 0.5; at least 6 windows are needed
+  the variance over windows is estimated at -0.0001 (squared unit of the metric), less than seeds alone explain; it is set to 0
+  noise: SD 0 % over windows, 1 % over seeds; more seeds reduce only the second
+      seeds  SD of a window's difference  2 windows find     z test a year
+          1                        1.414         nothing  %         141.20
+          2                        1.000         nothing  %          99.84
+          3                        0.947         nothing  %          94.58
+          5                        0.757         nothing  %          75.62
+         10                        0.526         nothing  %          52.52
+  unlimited                        0.002         nothing  %          0.177
+  z test: the same by the normal approximation, which few windows do not justify
+""")
 
 
 @pytest.mark.parametrize(("windows", "percent"), [(6, 38.8), (20, 21.3), (60, 12.3)])
@@ -896,9 +951,16 @@ def test_power_takes_days_unit_and_overlap_from_cards_by_default(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
-    assert "give the spread once" in terminal.refusal(
-        "compare", "power", "--window-sd", "0.1", "--tracking-error", "0.1"
-    )
+    power = ("compare", "power")
+    assert terminal.refusals(
+        (*power, "--window-sd", "0.1", "--tracking-error", "0.1"),
+        (*power, "--seed-sd", "0.1"),
+        (*power, *terminal.cards(make_card(figures(6)))),
+    ) == snapshot("""\
+ktdeval: error: give the spread once: --window-sd, --tracking-error, or cards
+ktdeval: error: --seed-sd needs --window-sd or --tracking-error too
+ktdeval: error: the spread of a difference needs two cards; with one card, give --window-sd instead
+""")
 
     for option in (
         "--window-sd",
@@ -914,10 +976,6 @@ def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
                 "compare", "power", option, value
             )
 
-    assert "--seed-sd needs" in terminal.refusal("compare", "power", "--seed-sd", "0.1")
-    assert "needs two cards" in terminal.refusal(
-        "compare", "power", *terminal.cards(make_card(figures(6)))
-    )
     assert terminal.call("compare", "power", "--windows", "0")[0] == 2
 
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 from msgspec import UNSET, structs
 from scipy import stats
 
 from ktdeval.cards.fields.calls import Calls
-from ktdeval.errors import CardError, KtdevalError
+from ktdeval.errors import CardError
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
@@ -45,6 +46,7 @@ from ktdeval_compare.table_columns import lines_of
 from support.figures.card_cases import CALLS, spec_of
 from support.figures.compare_cards import CardTerminal, Cell, make_card, save_run
 from support.figures.metric_cases import CODES, market, order, spec, step
+from support.refusals import refusals
 
 # ---- figures of a pair, by hand
 
@@ -401,48 +403,48 @@ def test_a_repeat_out_of_the_cache_is_no_repeat(
         invariance(entrants, InvarianceOptions())
 
 
-def test_cards_differ_in_nothing_but_the_key_and_lie_in_their_runs(tmp_path: Path) -> None:
+def test_cards_differ_in_the_key_alone_and_lie_in_runs_of_the_same_days(tmp_path: Path) -> None:
     one = run_of(tmp_path / "1", "a", {WINDOWS[0]: ROSE})
     tuned = run_of(tmp_path / "2", "b", {WINDOWS[0]: ROSE}, args={"positions": 3})
     bare = run_of(tmp_path / "3", "b", {WINDOWS[0]: ROSE})
     (path,) = bare.rglob("ledger.parquet")
     path.unlink()
 
-    with pytest.raises(CardError, match=r"have different models: .*only the mask key may differ"):
-        report_of([one, tuned])
+    short = run_of(tmp_path / "4", "b", {WINDOWS[0]: ROSE[:4]})
+    pairs = [[one, tuned], [one, bare], [one, short]]
 
-    with pytest.raises(CardError, match="no ledgers next to the card; decisions are compared in"):
-        report_of([one, bare])
-
-
-def test_ledgers_of_one_window_cover_the_same_days(tmp_path: Path) -> None:
-    one = run_of(tmp_path / "1", "a", {WINDOWS[0]: ROSE})
-    short = run_of(tmp_path / "2", "b", {WINDOWS[0]: ROSE[:4]})
-
-    with pytest.raises(CardError, match="have ledgers of other days in window A1"):
-        report_of([one, short])
+    assert refusals(tmp_path, report_of, pairs) == snapshot("""\
+CardError: FOLDER/2/cards/blinded_open_research.json and FOLDER/1/cards/blinded_open_research.json have different models: {"args":{"positions":3},"name":"house/one"} and {"args":{},"name":"house/one"}; only the mask key may differ, otherwise the difference is not due to the labels
+CardError: FOLDER/3/cards/blinded_open_research.json: no ledgers next to the card; decisions are compared in the ledgers of the run folder
+CardError: FOLDER/4/cards/blinded_open_research.json and FOLDER/1/cards/blinded_open_research.json have ledgers of other days in window A1
+""")
 
 
 # ---- tables
 
 
 def test_the_table_shows_the_figures_in_per_cent(tmp_path: Path, terminal: CardTerminal) -> None:
-    lines = terminal.text("compare", "labels", *of_two_keys(tmp_path)).splitlines()
+    assert terminal.text("compare", "labels", *of_two_keys(tmp_path)) == snapshot("""\
+Episodes of the same window and seed, compared over mask keys aaaaaaaa, bbbbbbbb; all in per cent
+  what differs       figure                   pairs  n   mean  95 % interval
+  labels (mask key)  decisions changed            2  2  10.00              -
+  labels (mask key)    from equal accounts        2  2  0.000              -
+  labels (mask key)  orders changed               2  2  50.00              -
+  labels (mask key)  turnover difference          2  2  50.00              -
+  labels (mask key)  NAV path difference          2  2  4.766  0.000 … 65.32
+  labels (mask key)  total return difference      2  2  5.000  0.000 … 68.53
+  -: the interval of 2 values is the whole range
+  -: no variation: all values are the same
 
-    assert lines[0] == (
-        "Episodes of the same window and seed, compared over mask keys aaaaaaaa, bbbbbbbb;"
-        " all in per cent"
-    )
+Effect on a total return: two runs of one model differ by less than this in 95 of 100 cases
+  what differs       SD of an episode  one episode  mean of all  episodes
+  labels (mask key)             5.000        13.86        9.800         2
 
-    texts = [" ".join(line.split()) for line in lines]
-    assert "what differs figure pairs n mean 95 % interval" in texts
-    assert "labels (mask key) decisions changed 2 2 10.00 -" in texts
-    assert "labels (mask key) total return difference 2 2 5.000 0.000 … 68.53" in texts
-    assert "-: the interval of 2 values is the whole range" in texts
-    assert (
-        "Effect on a total return: two runs of one model differ by less than this in 95 of 100 cases"
-    ) in texts
-    assert "labels (mask key) 5.000 13.86 9.800 2" in texts
+Notes
+  decisions: sets of (asset, side, weight or shares) in true identities; turnover: 0 the same trades, 100 none in common
+  intervals vary over (window, seed): they describe other labels in these windows; other windows with --over window
+  synthetic: every card
+""")
 
 
 # ---- what a key is worth
@@ -468,11 +470,11 @@ FREE_OF_COST = {"buy_fee_bps": 0.0, "sell_fee_bps": 0.0, "min_fee_cny": 0.0}
 def test_a_name_brings_what_its_shares_gain_to_the_end_of_the_window(
     names: int, limit: int | None, weight: float, profits: tuple[int, int]
 ) -> None:
-    snapshot = market(opens=GENTLE)
+    bars = market(opens=GENTLE)
     config = TradingConfig(max_weight=weight, **FREE_OF_COST)
-    tape = MarketTape.from_snapshot(snapshot, config)
+    tape = MarketTape.from_snapshot(bars, config)
 
-    made = profits_of(snapshot, tape, config, spec(limit=limit), names)
+    made = profits_of(bars, tape, config, spec(limit=limit), names)
 
     assert made.of_each.tolist() == list(profits)
     assert made.cash == 100_000_000
@@ -480,28 +482,28 @@ def test_a_name_brings_what_its_shares_gain_to_the_end_of_the_window(
 
 
 def test_only_names_of_the_universe_before_the_window_are_bought() -> None:
-    snapshot = market(opens=GENTLE)
-    member = snapshot.member.copy()
+    bars = market(opens=GENTLE)
+    member = bars.member.copy()
     member[0, 1] = False
-    snapshot = replace(snapshot, member=member)
+    bars = replace(bars, member=member)
     config = TradingConfig(max_weight=1.0, **FREE_OF_COST)
-    tape = MarketTape.from_snapshot(snapshot, config)
+    tape = MarketTape.from_snapshot(bars, config)
 
-    made = profits_of(snapshot, tape, config, spec(), 2)
+    made = profits_of(bars, tape, config, spec(), 2)
 
     assert made.of_each.tolist() == [96_000 * 80, 0]
     assert made.names == 1
-    assert first_listed(spec(mask_key="a" * 32), snapshot, 0, 2) == [0]
+    assert first_listed(spec(mask_key="a" * 32), bars, 0, 2) == [0]
 
 
 def test_a_key_lists_the_universe_in_its_order() -> None:
-    snapshot = market()
+    bars = market()
     orders = set()
     for letter in "0123456789abcdef":
-        orders.add(tuple(first_listed(spec(mask_key=letter * 32), snapshot, 0, 2)))
+        orders.add(tuple(first_listed(spec(mask_key=letter * 32), bars, 0, 2)))
 
     assert orders == {(0, 1), (1, 0)}
-    assert len(first_listed(spec(mask_key="a" * 32), snapshot, 0, 1)) == 1
+    assert len(first_listed(spec(mask_key="a" * 32), bars, 0, 1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -573,66 +575,68 @@ def test_the_worth_of_a_key_is_a_table_a_card() -> None:
     rows = [spread_row(), spread_row(window="all windows"), spread_row(card="house/two")]
     report = KeyReport(keys=1_000, positions=7, spread=rows, notes=["a lucky key"])
 
-    lines = [" ".join(line.split()) for line in lines_of(key_parts(report))]
+    assert "\n".join(lines_of(key_parts(report))) == snapshot("""\
+A model that buys the first 7 names listed and keeps them, over 1,000 mask keys: total return in per cent
+  t, house/one
+  window          n     5 %    25 %   50 %    75 %    95 %  this key   rank  first listed bought
+  A1           1000  -5.000  -2.000  0.000  +2.000  +5.000    +4.000  0.935         2 of 9 (1.2)
+  all windows  1000  -5.000  -2.000  0.000  +2.000  +5.000    +4.000  0.935         2 of 9 (1.2)
+  t, house/two
+  window     n     5 %    25 %   50 %    75 %    95 %  this key   rank  first listed bought
+  A1      1000  -5.000  -2.000  0.000  +2.000  +5.000    +4.000  0.935         2 of 9 (1.2)
 
-    assert lines[0] == (
-        "A model that buys the first 7 names listed and keeps them, over 1,000 mask keys: total"
-        " return in per cent"
-    )
-    assert lines[1:3] == [
-        "t, house/one",
-        "window n 5 % 25 % 50 % 75 % 95 % this key rank first listed bought",
+Notes
+  rank: share of keys under which that model does worse than under the card's; without a choice every rank is as likely
+  first listed bought: of the names that the card bought at the first steps of its episodes (by chance)
+  a lucky key\
+""")
+
+
+def test_options_of_keys_and_of_pairs_are_told_apart(tmp_path: Path) -> None:
+    paths = of_two_keys(tmp_path)
+    every = [
+        {"positions": 5},
+        {"keys": 20, "alpha": 0.1},
+        {"keys": 19},
+        {"keys": 20, "positions": 0},
+        {"over": "seed"},
     ]
 
-    figures = "1000 -5.000 -2.000 0.000 +2.000 +5.000 +4.000 0.935 2 of 9 (1.2)"
-    assert lines[3:5] == [f"A1 {figures}", f"all windows {figures}"]
-    assert lines[5] == "t, house/two"
-    assert lines[-1] == "a lucky key"
+    assert refusals(
+        tmp_path, lambda options: functions.invariance(*paths, **options), every
+    ) == snapshot("""\
+UsageError: positions goes with keys
+UsageError: alpha, over and common are of runs under several keys, not of a spread over keys
+ConfigError: invariance: keys: expected a value from 20 to 100000, was 19
+ConfigError: invariance: positions: expected a value from 1 to 1000, was 0
+ConfigError: invariance: over: expected one of episode, window, was 'seed'
+""")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"positions": 5}, "positions goes with keys"),
-        ({"keys": 20, "alpha": 0.1}, "alpha, over and common are of runs under several keys"),
-        ({"keys": 19}, "invariance: keys: expected a value from 20 to 100000, was 19"),
-        ({"keys": 20, "positions": 0}, "positions: expected a value from 1 to 1000, was 0"),
-        ({"over": "seed"}, "invariance: over: "),
-    ],
-)
-def test_options_of_keys_and_of_pairs_are_told_apart(
-    options: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(KtdevalError) as refused:
-        functions.invariance(*of_two_keys(tmp_path), **options)
-
-    assert message in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--positions", "5"), "--positions goes with --keys"),
-        (
-            ("--keys", "20", "--over", "window"),
-            "--over applies to runs under several keys; leave it out with --keys",
-        ),
-        (("--keys", "20", "--alpha", "0.1"), "--alpha applies to runs under several keys"),
-        (("--keys", "20", "--common"), "--common applies to runs under several keys"),
-    ],
-)
-def test_the_command_takes_options_of_one_of_both(
-    words: tuple[str, ...], message: str, tmp_path: Path, terminal: CardTerminal
-) -> None:
-    assert message in terminal.refusal("compare", "labels", tmp_path, *words)
+def test_the_command_takes_options_of_one_of_both(terminal: CardTerminal) -> None:
+    labels = ("compare", "labels", terminal.folder)
+    assert terminal.refusals(
+        (*labels, "--positions", "5"),
+        (*labels, "--keys", "20", "--over", "window"),
+        (*labels, "--keys", "20", "--alpha", "0.1"),
+        (*labels, "--keys", "20", "--common"),
+    ) == snapshot("""\
+ktdeval: error: --positions goes with --keys
+ktdeval: error: --over applies to runs under several keys; leave it out with --keys
+ktdeval: error: --alpha applies to runs under several keys; leave it out with --keys
+ktdeval: error: --common applies to runs under several keys; leave it out with --keys
+""")
 
 
 def test_a_spread_over_keys_needs_a_key_and_a_run(tmp_path: Path) -> None:
     (entrant, _) = load_entrants(of_two_keys(tmp_path))
     keyless = replace(entrant, card=structs.replace(entrant.card, mask_key=UNSET))
 
-    with pytest.raises(CardError, match="has no mask key"):
-        mask_key_effect.key_spread([keyless], KeySpreadOptions(keys=20))
+    options = KeySpreadOptions(keys=20)
 
-    with pytest.raises(CardError, match="is not in a run folder that names its market"):
-        mask_key_effect.key_spread([entrant], KeySpreadOptions(keys=20))
+    assert refusals(
+        tmp_path, lambda each: mask_key_effect.key_spread([each], options), [keyless, entrant]
+    ) == snapshot("""\
+CardError: FOLDER/one/cards/blinded_open_research.json: has no mask key
+CardError: FOLDER/one/cards/blinded_open_research.json: the baseline trades on the run's market: the card is not in a run folder that names its market
+""")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 from msgspec import structs
 from statsmodels.regression.linear_model import OLS
 
@@ -46,11 +47,11 @@ def figures(windows: str, *seeds: list[float]) -> dict[Cell, float | None]:
 def cards(markets: Mapping[str, tuple[Any, Figures]], **changes: Any) -> list[dict[str, Any]]:
     """A card of house/one with the figures, and one of house/two with zeros, on each market."""
     made = []
-    for snapshot, own in markets.values():
+    for market, own in markets.values():
         zeros = dict.fromkeys(own, 0.0)
         for model, values in (("house/one", own), ("house/two", zeros)):
             made.append(
-                make_card(values, model, windows=WINDOWS, **{"snapshot": snapshot, **changes})
+                make_card(values, model, windows=WINDOWS, **{"snapshot": market, **changes})
             )
 
     return made
@@ -73,11 +74,35 @@ def entrants(*made: dict[str, Any]) -> list[EntrantCard]:
 
 
 def test_the_text_shows_each_cell_as_found_and_shrunk(terminal: CardTerminal) -> None:
-    text = terminal.out("compare", "--pool", *terminal.cards(*cards(two_markets())))
-    assert "Pooled over the windows of all markets, first - second, random effects" in text
-    assert "Cells of total_return, house/one - house/two" in text
-    assert "a further window, 95 % interval" in text
-    assert "Over markets, each pooled over its own windows first" in text
+    paths = terminal.cards(*cards(two_markets()))
+    assert terminal.text("compare", "--pool", *paths) == snapshot("""\
+Pooled over the windows of all markets, first - second, random effects
+  metric        first      second     cells  pooled       95 % interval       p  Holm p  verdict
+  total_return  house/one  house/two      4  +2.296  %  +0.121 … +4.471  0.0437  0.0437  house/one better
+  interval and p: Hartung-Knapp over cells; verdict: by Holm p
+
+How much cells differ
+  metric        first      second       tau       I²     Q     Q p  a further window, 95 % interval
+  total_return  house/one  house/two  0.683  %  26 %  4.08  0.2533                  -1.862 … +6.454
+  tau: standard deviation of true figures between windows (DerSimonian-Laird); I²: share of the spread that is not errors
+
+Over markets, each pooled over its own windows first
+  metric        first      second     markets  pooled       95 % interval       p    tau     Q p  of each
+  total_return  house/one  house/two        2  +2.378  %  -3.297 … +8.053  0.1182  0.000  0.5842  us +2.000, coins +2.906
+
+Cells of total_return, house/one - house/two
+  cell       found  error  shrunk     weight
+  us W1     +3.000  1.000  +2.520  %  30.0 %
+  us W3     +1.000  1.000  +1.884  %  30.0 %
+  coins W3  +5.000  2.000  +2.578  %   9.9 %
+  coins W4  +2.000  1.000  +2.202  %  30.0 %
+  error: standard error, of seeds; shrunk: empirical Bayes, drawn towards the pooled figure
+
+Notes
+  synthetic: every card
+  1 pairs of windows share days at different venues and are treated as independent: if the markets move together, the interval is too short
+  total_return: not all cells have daily series, so errors of cells measure variation over seeds only; variation over a market's days is in tau
+""")
 
 
 @pytest.mark.slow
@@ -300,32 +325,38 @@ def test_a_market_without_a_figure_is_not_left_out_in_silence() -> None:
 # -- one question
 
 
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize(
-    ("changes", "differs"),
-    [
-        ({"mask": "bright"}, "masks: bright and blinded"),
-        ({"mode": "memory_only"}, "modes: memory_only and open_research"),
-        ({"config": {"version": "2"}}, "task versions: 2 and 1"),
-        ({"config": {"news": 5}}, "task configs (news): 5 and null"),
-        ({"config": {"history": 64}}, "task configs (history): 64 and null"),
-        ({"config": {"trading": {"initial_cash": 5}}}, "task configs (trading)"),
-        ({"config": {"harness": {"max_tool_calls": 0}}}, "task configs (harness)"),
-        ({"rules": "paper"}, "metric rules: paper and strict"),
-        ({"limit": 5}, "limits of steps: 5 and null"),
-        ({"snapshot": {**COINS, "synthetic": False}}, "kinds of markets: real and synthetic"),
-    ],
-)
-def test_another_question_is_refused_by_what_differs(
-    terminal: CardTerminal, changes: dict[str, Any], differs: str
-) -> None:
+def test_another_question_is_refused_by_what_differs(terminal: CardTerminal) -> None:
+    changes: list[dict[str, Any]] = [
+        {"mask": "bright"},
+        {"mode": "memory_only"},
+        {"config": {"version": "2"}},
+        {"config": {"news": 5}},
+        {"config": {"history": 64}},
+        {"config": {"trading": {"initial_cash": 5}}},
+        {"config": {"harness": {"max_tool_calls": 0}}},
+        {"rules": "paper"},
+        {"limit": 5},
+        {"snapshot": {**COINS, "synthetic": False}},
+    ]
     markets = two_markets()
-    first = cards({"us": markets["us"]})
-    second = cards({"coins": markets["coins"]}, **changes)
-    refusal = terminal.refusal("compare", "--pool", *terminal.cards(*first, *second))
+    first = terminal.cards(*cards({"us": markets["us"]}))
+    commands = []
+    for change in changes:
+        second = cards({"coins": markets["coins"]}, **change)
+        commands.append(("compare", "--pool", *first, *terminal.cards(*second)))
 
-    assert f"have different {differs}" in refusal
-    assert "they measure different things and can't be pooled" in refusal
+    assert terminal.refusals(*commands) == snapshot("""\
+ktdeval: error: FOLDER/2/cards/bright_open_research.json and FOLDER/0/cards/blinded_open_research.json have different masks: bright and blinded; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/4/cards/blinded_memory_only.json and FOLDER/0/cards/blinded_open_research.json have different modes: memory_only and open_research; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/6/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task versions: 2 and 1; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/8/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task configs (news): 5 and null; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/10/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task configs (history): 64 and null; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/12/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task configs (trading): {"initial_cash":5} and null; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/14/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task configs (harness): {"max_tool_calls":0} and {"max_tool_calls":12}; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/16/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different metric rules: paper and strict; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/18/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different limits of steps: 5 and null; they measure different things and can't be pooled (choose cards of one task with --tasks)
+ktdeval: error: FOLDER/20/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different kinds of markets: real and synthetic; they measure different things and can't be pooled (choose cards of one task with --tasks)
+""")
 
 
 def test_windows_of_other_lengths_are_refused(terminal: CardTerminal) -> None:
@@ -333,8 +364,10 @@ def test_windows_of_other_lengths_are_refused(terminal: CardTerminal) -> None:
         "us": (US, figures("W1 W3", [0.02, 0.0], [0.04, 0.02])),
         "coins": (COINS, figures("long", [0.3], [0.2])),
     }
-    refusal = terminal.refusal("compare", "--pool", *terminal.cards(*cards(markets)))
-    assert "coins long has 782 weekdays, us W3 41: figures over such different lengths" in refusal
+    paths = terminal.cards(*cards(markets))
+    assert terminal.refusals(("compare", "--pool", *paths)) == snapshot(
+        "ktdeval: error: FOLDER/0/cards/blinded_open_research.json: coins long has 782 weekdays, us W3 41: figures over such different lengths are not comparable, which are not pooled\n"
+    )
 
 
 @pytest.mark.parametrize(("currency", "is_refused"), [("USD", False), ("CNY", True)])
@@ -361,26 +394,25 @@ def test_amounts_of_different_currencies_are_refused(currency: str, is_refused: 
 
 @pytest.mark.slow
 def test_every_market_has_each_system_once(terminal: CardTerminal) -> None:
-    one, two, third, fourth = cards(two_markets())
-    refusal = terminal.refusal("compare", "--pool", *terminal.cards(one, two, third))
-    assert "coins has no card of house/two" in refusal
+    *without, fourth = terminal.cards(*cards(two_markets()))
+    again = terminal.cards(cards(two_markets())[0])
 
-    again = terminal.refusal("compare", "--pool", *terminal.cards(one, two, third, fourth, one))
-    assert "are of one system on us; give one of them" in again
+    assert terminal.refusals(
+        ("compare", "--pool", *without), ("compare", "--pool", *without, fourth, *again)
+    ) == snapshot("""\
+ktdeval: error: FOLDER/2/cards/blinded_open_research.json: coins has no card of house/two, agent react, with these parameters, which another market has; pooling needs the same systems on every market
+ktdeval: error: FOLDER/4/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json are of one system on us; give one of them, a run of all its windows and seeds
+""")
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (("--pairs", "episode"), "--pool combines windows; leave out --pairs episode"),
-        (("--factor", "agent"), "--pool and --factor are different reports"),
-    ],
-)
-def test_options_of_other_reports_are_refused(
-    terminal: CardTerminal, words: tuple[str, str], problem: str
-) -> None:
-    paths = terminal.cards(*cards(two_markets()))
-    assert problem in terminal.refusal("compare", "--pool", *paths, *words)
+def test_options_of_other_reports_are_refused(terminal: CardTerminal) -> None:
+    words = ("compare", "--pool", *terminal.cards(*cards(two_markets())))
+    assert terminal.refusals(
+        (*words, "--pairs", "episode"), (*words, "--factor", "agent")
+    ) == snapshot("""\
+ktdeval: error: --pool combines windows; leave out --pairs episode
+ktdeval: error: --pool and --factor are different reports; give one of them
+""")
 
 
 # -- one system

@@ -5,6 +5,7 @@ commands on several cards.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -180,6 +181,13 @@ class CardTerminal(Terminal):
         return [
             save_card(self.folder / str(count + index), card) for index, card in enumerate(made)
         ]
+
+    def refusals(self, *commands: Sequence[object]) -> str:
+        """The lines of commands that refuse what they were given; the folder of the cards is
+        written as FOLDER, and a hash as HASH.
+        """
+        lines = "".join(self.refusal(*words) for words in commands)
+        return re.sub("[0-9a-f]{40,}", "HASH", lines.replace(str(self.folder), "FOLDER"))
 
     def pair(self, one: Figures, other: Figures, shared: Any = APART, **changes: Any) -> list[Path]:
         """Cards of two models; `changes` are of the second."""

@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from ktdeval.market import ArrayCache, MarketSnapshot, load_snapshot, save_snapshot
 from ktdeval.values import whole_groups
-from ktdeval_ktdfin.day_context import day_context
+from ktdeval_ktdfin.day_context import BREADTH, day_context, sector_names
 from ktdeval_ktdfin.market_breadth import SECTORS_SHOWN, sector_tone
 from ktdeval_ktdfin.market_day import MarketDay
 from ktdeval_ktdfin.tools import _percentile_ranks
@@ -77,6 +77,28 @@ def test_tables_that_runs_keep_are_those_computed_from_each_day_alone(tmp_path: 
 
     for row in (0, 1, 63, 64, 200, LAST):
         assert_same_tables(day_of(kept, row), day_of(MARKET, row))
+
+
+@pytest.mark.parametrize("row", [0, 25, LAST])
+def test_sectors_and_breadth_are_counts_and_plain_means_over_members(row: int) -> None:
+    day = day_of(MARKET, row)
+    returns = day.dims["return_20d_pct"]
+    for index, sector in enumerate(sector_names(MARKET.industries)):
+        inside = [name == sector for name in MARKET.industries]
+        known = returns[day.member & inside & np.isfinite(returns)]
+        members, _, _, mean, _ = day_context(day)["sectors"][index]
+
+        assert members == sum(day.member & inside)
+        if len(known):
+            assert mean == pytest.approx(sum(known) / len(known), rel=1e-12)
+        else:
+            assert np.isnan(mean)
+
+    change = day.dims["return_1d_pct"][day.member & day.has_bar].tolist()
+    breadth = dict(zip(BREADTH, day_context(day)["breadth"].tolist(), strict=True))
+    assert breadth["members"] == day.member.sum()
+    assert breadth["advancing"] == sum(value > 0 for value in change)
+    assert breadth["declining"] == sum(value < 0 for value in change)
 
 
 def test_strongest_and_weakest_sectors_have_rows_and_others_have_none() -> None:

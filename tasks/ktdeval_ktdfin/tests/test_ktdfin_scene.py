@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ktdeval.cli.main import main
@@ -20,7 +21,7 @@ from ktdeval.stats.performance_metrics import parse_failure_rate
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import BOOK_NAV, Account, Position
-from ktdeval_ktdfin.task import KtdfinScene, KtdfinTask
+from ktdeval_ktdfin.task import KtdfinConfig, KtdfinScene, KtdfinTask
 from support.figures.metric_cases import order
 from support.loops import not_empty
 from support.paths import REPOSITORY
@@ -29,7 +30,6 @@ from support.tasks.ktdfin_play import Play, Scripted
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")
-TASKS = [f"{mask}_{mode}" for mask, mode in product(MASKS, MODES)]
 MARKET = small_market()
 PLUGINS = load_plugins()
 ACCOUNT = Account(
@@ -153,6 +153,25 @@ def test_rules_are_worded_alike_in_all_three_prompts(heading: str) -> None:
     assert len(sections) == 1, heading
 
 
+def test_each_mode_shows_what_it_may_in_an_order_without_codes() -> None:
+    common = {"day", "account", "positions", "last_step"}
+    memory = observed("blinded_memory_only")[1]
+    paper = observed("blinded_memory_only_paper")[1]
+    research = observed("bright_open_research")[1]
+
+    assert set(memory) == common | {"universe"}
+    assert set(paper) == common | {"universe", "performance"}
+    assert set(research) == common | {"performance"}
+    assert (
+        len(memory["universe"])
+        == MARKET.member[scene_of("blinded_memory_only").lens.base_row + 3].sum()
+    )
+    assert all(re.fullmatch(r"asset_\d{4}", handle) for handle in memory["universe"])
+
+    first, second = (observed("bright_memory_only", seed=seed)[1]["universe"] for seed in (0, 1))
+    assert sorted(first) != first != second
+
+
 AT_BOOK = Account(
     700_000_000, {3: Position(50_000_000), 4: Position(100_000_000), 0: Position(150_000_000)}
 )
@@ -194,6 +213,41 @@ def test_the_papers_account_view_is_that_of_other_modes(mask: str) -> None:
     assert {name: paper[name] for name in shared} == {name: table[name] for name in shared}
 
 
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_list_of_labels_tells_no_day(mask: str) -> None:
+    """The same names in all steps, though two leave the index and two join it. Where codes are shown
+    and days hidden, it has every stock of the market: later members must not show either.
+    """
+    early, late = (observed(f"{mask}_memory_only", step=step)[1]["universe"] for step in (0, 15))
+    scene = scene_of(f"{mask}_memory_only")
+    start = scene.lens.base_row
+    members = MARKET.member[start]
+
+    assert MARKET.member[start + 15].tolist() != members.tolist()
+    assert early == late
+
+    if mask == "date_blind":
+        members = np.ones_like(members)
+    assert sorted(early) == sorted(map(scene.lens.asset_handle, np.flatnonzero(members).tolist()))
+
+
+@pytest.mark.parametrize(("mask", "listed"), [("blinded", 6), ("stock_blind", 5), ("bright", 5)])
+def test_where_days_are_hidden_a_list_has_one_length_on_all_days(mask: str, listed: int) -> None:
+    """The index has five members, and one more from the next day on. The sixth label is of a stock
+    that is a member on some other day.
+    """
+    member = MARKET.member.copy()
+    start = scene_of("bright_memory_only").lens.base_row
+    member[: start + 1] &= member[start].cumsum() <= 5
+    member[start + 1 :] = member[start]
+    member[start + 1 :, np.flatnonzero(~member[start])[0]] = True
+    market = replace(MARKET, member=member)
+    assert member.sum(axis=1).max() == 6
+
+    names = observed(f"{mask}_memory_only", market=market)[1]["universe"]
+    assert len(names) == listed
+
+
 def test_where_days_are_hidden_every_listed_code_is_a_label_and_no_other() -> None:
     """Whether a code has joined the index would tell the day."""
     member = MARKET.member.copy()
@@ -208,6 +262,44 @@ def test_where_days_are_hidden_every_listed_code_is_a_label_and_no_other() -> No
 
     fresh = scene_of("date_blind_memory_only")
     assert fresh.lens.parse_asset(MARKET.codes[0]) is None
+
+
+def test_a_suspended_holding_is_valued_at_its_last_close_in_todays_terms() -> None:
+    scene = scene_of("bright_fixed_candidate")
+    row = next(
+        day
+        for day in range(scene.lens.base_row, len(MARKET.days))
+        if np.isnan(MARKET.close[day, 5])
+    )
+    last_close = MARKET.close[:row, 5][~np.isnan(MARKET.close[:row, 5])][-1]
+    (held,) = rows(
+        shown_at(scene, row - scene.lens.base_row, Account(0, {5: Position(300)}))["positions"]
+    )
+
+    assert (held["status"], held["last_close_cny"]) == ("suspended", last_close)
+    assert held["value_cny"] == pytest.approx(300 * last_close)
+
+
+def test_candidates_leave_out_suspended_limit_up_and_non_member_names() -> None:
+    scene = scene_of("bright_fixed_candidate")
+    row = scene.lens.base_row + 2
+    close = MARKET.close.copy()
+    up = 9
+    close[row, up] = round(float(close[row - 1, up]) * 1.4, 2)
+    down = 10
+    close[row, down] = round(float(close[row - 1, down]) * 0.6, 2)
+    market = replace(
+        MARKET, close=close, high=np.fmax(MARKET.high, close), low=np.fmin(MARKET.low, close)
+    )
+    context = scene_of("bright_fixed_candidate", market=market).tool_context(
+        2, market.as_of(row), ACCOUNT
+    )
+
+    assert (context.status(up), context.status(down)) == ("limit_up", "limit_down")
+    assert not context.candidates[up]
+    assert context.candidates[down] == market.member[row, down]
+    assert not context.candidates[~market.member[row]].any()
+    assert not context.candidates[np.isnan(market.close[row])].any()
 
 
 def test_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() -> None:
@@ -255,6 +347,22 @@ def test_numbers_are_equal_under_all_masks() -> None:
     assert (
         numbers("bright") == numbers("stock_blind") == numbers("date_blind") == numbers("blinded")
     )
+
+
+def test_rebased_prices_hide_levels_but_not_weights() -> None:
+    config = {
+        **PLUGINS.specs("tasks")["blinded_open_research"].extra["config"],
+        "rebase_prices": True,
+    }
+    task = KtdfinTask("rebased", KtdfinConfig.load(config, "test"))
+    account = Account(0, {4: Position(1200)})
+    (plain,) = rows(shown_at(scene_of("blinded_open_research"), 0, account)["positions"])
+    scene = task.scene(spec_of("rebased", "blinded", "open_research"), MARKET)
+    (rebased,) = rows(shown_at(scene, 0, account)["positions"])
+
+    assert rebased["last_close_cny"] == 100
+    assert rebased["value_cny"] == plain["value_cny"]
+    assert rebased["shares"] * 100 == pytest.approx(1200 * plain["last_close_cny"])
 
 
 # ---- whole episodes
@@ -400,6 +508,54 @@ def submission(*orders: dict[str, Any]) -> Reply:
     )
 
 
+@pytest.mark.parametrize("mask", MASKS)
+def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_well_formed(
+    mask: str,
+) -> None:
+    task = PLUGINS.make_task(f"{mask}_memory_only")
+    lens = scene_of(task.name).lens
+    first, second = (lens.asset_handle(asset) for asset in (1, 2))
+    bad = submission(
+        {"stock_id": first, "target_weight": 0.05}, {"stock_id": second, "target_weight": 0.11}
+    )
+    model = Scripted(
+        bad,
+        submission({"stock_id": second, "side": "SELL", "target_weight": 0.0}),
+        submission(),
+        *[bad] * 4,
+    )
+    play = Play(task, model, MARKET)
+    retried, refused = play.run(2)
+
+    assert (retried.provenance, retried.failures, retried.submissions) == (
+        "model_after_retry",
+        {"constraint": 2},
+        3,
+    )
+    assert (refused.provenance, refused.failures, refused.orders) == (
+        "fallback",
+        {"constraint": 4, "constraint_after_retries": 1},
+        (),
+    )
+
+    feedback = [
+        json.loads(request.messages[-1].content)["error"] for request in model.requests[1:3]
+    ]
+
+    assert [error["problems"][0]["at"] for error in feedback] == ["orders[1]", "orders[0]"]
+    assert [error["problems"][0]["rule"].split(":")[0] for error in feedback] == [
+        "weight_limit",
+        "holding",
+    ]
+    assert (
+        parse_failure_rate.compute(
+            Ledger({}, 100_000_000, [retried, refused]), MARKET, "paper"
+        ).value
+        == 0.0
+    )
+    assert "A submission that breaks a rule" in model.requests[0].messages[0].content
+
+
 @pytest.mark.parametrize(
     ("order", "failed"), [("constraint last", 0.0), ("constraint first", 1.0), ("texts", 1.0)]
 )
@@ -420,6 +576,18 @@ def test_a_parse_failure_is_judged_by_the_submission_after_the_last_retry(
 
     of = Ledger({}, 100_000_000, [record])
     assert parse_failure_rate.compute(of, MARKET, "strict").value == failed
+
+
+def test_memory_only_takes_no_order_in_shares() -> None:
+    """Its weight at book would need a price."""
+    stock = MARKET.codes[8]
+    in_shares = submission({"stock_id": stock, "shares": 900})
+    model = Scripted(in_shares, submission({"stock_id": stock, "target_weight": 0.05}))
+    (record,) = Play(PLUGINS.make_task("bright_memory_only"), model, MARKET).run(1)
+
+    assert (record.provenance, record.failures) == ("model_after_retry", {"schema": 1})
+    (problem,) = json.loads(model.requests[1].messages[-1].content)["error"]["problems"][:1]
+    assert problem["at"] == "orders[0]"
 
 
 def test_an_account_at_book_is_refused_where_prices_are_shown() -> None:

@@ -70,6 +70,31 @@ def ask(
     return json.loads(lens.render_text(outcome.payload))
 
 
+def test_a_screen_ranks_buyable_names_by_the_factor_as_recomputed() -> None:
+    context, _ = context_of()
+    values = np.where(context.candidates, context.dims["MOM_12_1"], np.nan)
+    best = np.argsort(-values)[:5]
+    shown = rows(ask("screen_candidates", {"factors": ["MOM_12_1"], "k": 5})["candidates"])
+
+    assert [row["stock_id"] for row in shown] == [MARKET.codes[asset] for asset in best]
+    assert [row["MOM_12_1"] for row in shown] == [
+        pytest.approx(values[asset], rel=1e-3) for asset in best
+    ]
+    assert shown[0]["score"] == 1
+
+    lowest = [
+        row["RV_60"]
+        for row in rows(ask("screen_candidates", {"factors": ["-RV_60"], "k": 10})["candidates"])
+    ]
+
+    assert lowest == sorted(lowest), "a leading minus ranks the lowest first"
+
+    result = ask("screen_candidates", {"factors": ["SKEW"], "k": 100})
+    assert len(result["candidates"]["rows"]) == 30
+    assert result["ranked_of"] == (context.candidates & np.isfinite(context.dims["SKEW"])).sum()
+    assert {row["status"] for row in rows(result["candidates"])} <= {"trading", "limit_down"}
+
+
 def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
     context, _ = context_of()
     pool = (
@@ -91,6 +116,30 @@ def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
     assert [row["score"] for row in shown] == [
         pytest.approx(value, rel=5e-3) for value in np.sort(score)[::-1][:3]
     ]
+
+
+def test_ties_in_a_screen_are_broken_by_figures_and_not_by_labels() -> None:
+    # All returns of a day alike: the one-day return ties everywhere, and the other factors must
+    # decide.
+    row = scene_of("bright").lens.base_row + STEP
+    close = MARKET.close.copy()
+    close[row], close[row - 1] = (
+        close[row - 2] * MARKET.factor[row - 2] / MARKET.factor[row],
+        close[row - 2],
+    )
+    tied = replace(MARKET, close=close)
+    orders = []
+
+    for mask, seed in (("bright", 0), ("bright", 1), ("blinded", 2)):
+        lens = context_of(mask, tied, seed=seed)[1]
+        shown = rows(
+            ask(
+                "screen_candidates", {"factors": ["return_1d_pct"], "k": 12}, mask, tied, seed=seed
+            )["candidates"]
+        )
+        orders.append([lens.parse_asset(row["stock_id"]) for row in shown])
+
+    assert orders[0] == orders[1] == orders[2]
 
 
 def test_a_snapshot_shows_bars_up_to_today_with_adjusted_returns() -> None:
@@ -201,6 +250,35 @@ def test_bad_arguments_come_back_as_feedback(
         ).failure
         == failure
     )
+
+
+def test_numbering_and_lists_do_not_follow_codes() -> None:
+    """Over seeds, each place in a list of indices, sectors or candidates falls to each of them."""
+    market = replace(
+        MARKET,
+        indices={
+            f"{code:06d}.SH": next(iter(MARKET.indices.values())) for code in (16, 300, 852, 905)
+        }
+        | MARKET.indices,
+    )
+    labels = set()
+    firsts = set()
+
+    for seed in range(60):
+        context, lens = context_of("blinded", market, seed=seed)
+        indices = [code for code in lens.indices if code != market.meta.benchmark]
+        table = rows(
+            json.loads(lens.render_text(TOOLS["get_market_context"].function(context)))["indices"]
+        )
+        assert [row["index"] for row in table] == [
+            "benchmark",
+            *(f"index_{n}" for n in range(1, len(indices) + 1)),
+        ]
+        labels.add(indices[0])
+        firsts.add(next(iter(context.stage.sector_rank)))
+
+    assert len(labels) == len(market.indices) - 1
+    assert len(firsts) > 3
 
 
 @on_each_row(

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import numpy as np
-from test_markets_state import CODES, EMPTY, ROW, market, rows_of, scene_of, state_of
+from test_markets_state import CODES, EMPTY, N_DAYS, ROW, market, rows_of, scene_of, state_of
 
 
 def with_gap(**changes: Any) -> Any:
@@ -40,6 +40,13 @@ def test_the_last_close_is_shown_where_one_of_the_assets_has_none() -> None:
     assert first["last_close"] == 100.0 + ROW - 2
     assert len(others) == len(CODES) - 1
     assert [row["last_close"] for row in others] == [row["close"] for row in others]
+
+
+def test_a_split_on_a_closed_day_counts_in_shares_of_today() -> None:
+    factor = np.ones((N_DAYS, len(CODES)))
+    factor[ROW:, 0] = 2.0
+    first, *_ = shown(with_gap(factor=factor))
+    assert first["last_close"] == (100.0 + ROW - 2) / 2
 
 
 def test_an_asset_without_any_bar_has_no_last_close() -> None:

@@ -353,6 +353,30 @@ def lessons(
     ]  # fmt: skip
 
 
+def test_each_lesson_has_the_next_price_over_days_without_one() -> None:
+    by_day = [(day, outcomes) for day, outcomes, _ in lessons(market(), assets=["BTC"])]
+    assert by_day == [
+        ("day_-6", {"BTC": ("day_-5", 10.0, "BUY")}),
+        ("day_-5", {"BTC": ("day_-4", -10.0, "SELL")}),
+        ("day_-4", {"BTC": ("day_-2", 10.0, "BUY")}),  # 108.9 of 99, over a day without a price
+        ("day_-2", {"BTC": ("day_-1", 0.0, "HOLD")}),
+        ("day_-1", {"BTC": ("day_+0", pytest.approx(-8.172, abs=1e-3), "SELL")}),
+    ]
+
+    both = lessons(market())
+    assert [sorted(outcomes) for _, outcomes, _ in both] == [["ADA", "BTC"]] * 3 + [["ADA"]] + [
+        ["ADA", "BTC"]
+    ] * 2
+    assert [outcomes["ADA"][2] for _, outcomes, _ in both] == [
+        "BUY",
+        "HOLD",
+        "HOLD",
+        "BUY",
+        "SELL",
+        "BUY",
+    ]
+
+
 def test_inverted_labels_fall_on_the_days_before_the_opposite_move() -> None:
     right = lessons(market(), assets=["BTC"])
     inverted = lessons(market(), assets=["BTC"], labels="inverted")
@@ -365,6 +389,43 @@ def test_inverted_labels_fall_on_the_days_before_the_opposite_move() -> None:
         assert (1 + own["BTC"][1] / 100) * (1 + other["BTC"][1] / 100) == pytest.approx(1, abs=1e-4)
         # nothing else differs
         assert text.partition('"outcomes"')[0] == other_text.partition('"outcomes"')[0]
+
+
+def test_a_split_is_no_move_and_the_mask_holds_in_lessons() -> None:
+    split = [
+        [10, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+    ]
+    factor = [[1.0, 1.0], *([[2.0, 1.0]] * 8)]
+
+    assert {outcomes["ADA"][1:] for _, outcomes, _ in lessons(market(split, factor=factor))} == {
+        (0.0, "HOLD")
+    }
+
+    for mask, hidden in (
+        ("blinded", (*CODES, "2024")),
+        ("stock_blind", CODES),
+        ("date_blind", ("2024",)),
+    ):
+        for day, _, text in lessons(market(), mask=mask):
+            assert not re.search("|".join(hidden), day + text), mask
+
+    day, outcomes, text = lessons(market(), mask="bright")[0]
+
+    assert (day, outcomes["BTC"][0]) == ("2024-01-01", "2024-01-02")
+    assert '"BTC"' in text
+
+    rebased = lessons(market(), rebase_prices=True)  # returns stay what they are
+    assert [outcomes for _, outcomes, _ in rebased] == [
+        outcomes for _, outcomes, _ in lessons(market())
+    ]
 
 
 def test_warm_up_shows_nothing_after_the_first_step() -> None:

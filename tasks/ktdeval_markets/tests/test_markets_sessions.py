@@ -18,6 +18,7 @@ from ktdeval.task_api import Window
 from support.loops import not_empty
 from support.market.mixed_market import mixed_market, of_each, own_bars, week_of
 from support.market.trading_market import market_scene
+from support.tasks.markets_scenes import scene_from
 
 PLUGINS = load_plugins()
 EMPTY: Any = SimpleNamespace(positions={})
@@ -80,3 +81,22 @@ def test_every_figure_over_days_is_over_the_sessions_of_its_asset(name: str) -> 
                 compared.add(column)
 
     assert len(compared) == 6
+
+
+def test_a_closed_day_has_the_figures_of_its_last_session() -> None:
+    market = market_with(())
+    stock = market.asset_index["ZU00"]
+    saturday = next(
+        row for row in week_of(market) if pd.Timestamp(market.days[row]).day_name() == "Saturday"
+    )
+    scene = scene_from(saturday - 1, market, "bright")
+    shown = []
+    for row in (saturday - 1, saturday):
+        candidates = scene.observe(0, market.as_of(row), EMPTY, None).state.candidates
+        shown.append(candidates[market.codes[stock]].cells)
+
+    friday, weekend = shown
+    assert (friday["status"], weekend["status"]) == ("trading", "closed")
+    figures = list(filter(FIGURE.fullmatch, friday))
+    assert [friday[name] for name in figures] == [weekend[name] for name in figures]
+    assert weekend["last_close"] == friday["close"]

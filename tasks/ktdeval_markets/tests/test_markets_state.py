@@ -133,6 +133,18 @@ def test_positions_and_shorts_are_listed_by_size_largest_first() -> None:
     assert {name: shown["account"][name] for name in account} == account
 
 
+def test_positions_of_one_size_are_in_the_episodes_own_order() -> None:
+    snapshot = market()
+    last = step_record(
+        snapshot, ROW - 1, ROW, positions=[held(code, 10_000, 12_000) for code in CODES]
+    )
+
+    for seed in range(5):
+        scene = scene_of(snapshot, seed=seed)
+        listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["positions"])]
+        assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
+
+
 @pytest.mark.parametrize(
     ("day", "traded_on", "is_shown"),
     [
@@ -330,6 +342,19 @@ def test_the_newest_documents_are_shown_up_to_the_tasks_number(most: int, shown:
 
     assert [row["title"] for row in rows] == [f"number {index}" for index in shown]
     assert withheld == 0
+
+
+def test_what_can_not_be_masked_takes_no_place_and_is_counted() -> None:
+    titles = ["Quill at last", "one", "Quill again", "two", "Quill today"]
+    items = [item(day, title, codes=()) for day, title in zip(DAYS, titles, strict=True)]
+    for most, shown, withheld in ((1, ["two"], 1), (2, ["two", "one"], 2), (3, ["two", "one"], 3)):
+        rows, count = news_of(items, news=most)
+        assert [row["title"] for row in rows] == shown
+        assert count == withheld
+
+    rows, count = news_of(items, "bright", news=5)
+
+    assert ([row["title"] for row in rows], count) == (titles[::-1], 0)
 
 
 @pytest.mark.parametrize(

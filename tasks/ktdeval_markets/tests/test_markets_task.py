@@ -104,6 +104,17 @@ def state_of(user: str) -> dict[str, Any]:
     return shown
 
 
+@pytest.mark.parametrize("name", ["market_blinded", "market_bright", "market_minutes_blinded"])
+def test_nothing_after_the_close_changes_a_byte(name: str) -> None:
+    for row in (62, 65, 68):
+        shown = [
+            scene_of(snapshot, name).observe(0, snapshot.as_of(row), None, None)
+            for snapshot in (with_minutes(market()), with_minutes(market(poison_after=row), row))
+        ]
+        assert shown[0] == shown[1]
+        assert ("intraday" in shown[0].user) == (name == "market_minutes_blinded")
+
+
 def test_step_shows_the_account_and_every_asset_with_figures_to_date() -> None:
     snapshot = market()
     scene = scene_of(snapshot, "market_bright")
@@ -352,6 +363,26 @@ def test_fills_within_the_day_are_refused_under_masks_that_change_prices(
         SeenBooks(scene.lens, snapshot, tape, made.trading)
 
 
+def test_news_of_one_moment_is_not_ordered_by_code() -> None:
+    moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
+    items = [
+        Document(moment, moment, "The Wire", "news", (code,), "Something happened", "")
+        for code in CODES
+    ]
+    snapshot = dataclasses.replace(
+        market(), documents=Documents.of(items, Close(16, 0, "America/New_York"))
+    )
+    seen = set()
+
+    for seed in range(40):
+        scene = scene_of(snapshot, "market_news_blinded", seed)
+        rows = state_of(scene.observe(0, snapshot.as_of(62), None, None).user)["news"]["rows"]
+        handles = [scene.lens.asset_handle(asset) for asset in range(3)]
+        seen.add(tuple(handles.index(row[3][0]) for row in rows))
+
+    assert len(seen) == 6, "every order of the three"
+
+
 def test_venue_rule_overrides_are_part_of_the_task_and_need_a_venue() -> None:
     rules = trading_rules(
         {"initial_cash": 5, "venue": "frictionless", "fees": {"buy_bps": 5}, "fill": "next_close"},
@@ -472,6 +503,52 @@ def splitting(days: int = 64) -> MarketSnapshot:
     )
 
     return dataclasses.replace(made, high=made.open, low=made.open)
+
+
+def test_bars_are_the_last_ones_with_trade_in_shares_of_the_decisions_day() -> None:
+    snapshot = splitting()
+    bars, table = shown(history_of(snapshot, "bright", history=5), snapshot)
+    days = [str(day) for day in snapshot.days]
+    # Rows 56, 57 and 59 stood at 156, 157 and 159 before each share became two; 58 saw no trade,
+    # and 61 was a holiday.
+    expected = [(56, 78.0), (57, 78.5), (59, 79.5), (60, 80.0), (62, 81.0)]
+
+    assert bars["600001.SH"] == [[days[row], *[price] * 4, 1000] for row, price in expected]
+    assert bars["600001.SH"][-1][1:] == [table["600001.SH"][name] for name in COLUMNS[2:]]
+    assert bars["600002.SH"] == [[day, None, None, None, 7.25, None] for day in days[58:63]]
+    # On a day of rest, and before the split, the bars are those known so far.
+    assert shown(history_of(snapshot, "bright", history=1), snapshot, 61)[0]["600001.SH"] == [
+        [days[60], 80, 80, 80, 80, 1000]
+    ]
+    assert shown(history_of(snapshot, "bright", history=1), snapshot, 59)[0]["600001.SH"] == [
+        [days[59], 159, 159, 159, 159, 500]
+    ]
+    assert (
+        len(shown(history_of(snapshot, "bright", history=500), snapshot)[0]["600002.SH"]) == ROW + 1
+    )
+
+
+@pytest.mark.parametrize("mask", ["blinded", "bright"])
+def test_nothing_after_the_close_changes_a_byte_of_the_last_bars(mask: str) -> None:
+    for row in (62, 65, 68):
+        shown = [
+            history_of(one, mask, history=60).observe(0, one.as_of(row), None, None)
+            for one in (market(), market(row))
+        ]
+        assert shown[0] == shown[1]
+        assert '"history"' in shown[0].user
+
+    split = splitting()
+    later = splitting()
+    later = dataclasses.replace(
+        later, factor=np.where(np.arange(64)[:, None] > 62, 99.0, later.factor)
+    )
+    shown = [
+        history_of(one, mask, history=60).observe(0, one.as_of(62), None, None)
+        for one in (split, later)
+    ]
+
+    assert shown[0] == shown[1]
 
 
 @pytest.mark.parametrize(
@@ -645,6 +722,19 @@ def observed_on(last: str, name: str, **trading: Any) -> Any:
     scene = market_scene(MarketTask(name, config), shares, window)
 
     return scene.observe(4, shares.as_of(68), None, None)
+
+
+def test_a_mask_of_dates_hides_the_duties_of_the_day() -> None:
+    """Days before and after the stamp duty was halved: the same words, but for handles."""
+    before, after = (observed_on(last, "market_blinded") for last in ("2023-08-25", "2024-08-30"))
+
+    assert before.system == after.system
+
+    shown = [one.user.split('"candidates"')[0] for one in (before, after)]
+    assert shown[0] == shown[1]
+    assert "stamp duty and transfer fee as due on the day of the fill;" in before.system
+    assert "costs 5 basis points of a buy and 5 of a sell, at least CNY 5 an order" in before.system
+    assert "duties" not in state_of(before.user)
 
 
 def test_only_todays_duties_are_shown_if_days_are_visible() -> None:

@@ -23,6 +23,16 @@ def config_of(task: str, **changes: Any) -> Any:
     return replace(PLUGINS.make_task(task)._config, **changes)
 
 
+@pytest.mark.parametrize("mask", ["date_blind", "blinded"])
+def test_a_length_tells_no_window_where_dates_are_hidden(mask: str) -> None:
+    task = PLUGINS.make_task(f"{mask}_open_research")
+    said = {task._config.length_words(window) for window in task.windows.values()}
+    # W5 has 54 days of the calendar, 7.7 weeks; `long` has 831, 118.7 weeks
+    assert said == {
+        "Episodes of this task usually last 7 to 119 weeks; you are not told when this one ends."
+    }
+
+
 # ---- the length of an episode
 
 

@@ -13,7 +13,7 @@ import pytest
 from ktdeval.harness import ModelRequest, Observation, Reply
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
-from support.tasks.agent_sessions import NEWS, Session
+from support.tasks.agent_sessions import NEWS, Learner, Session, lesson
 from support.tasks.shown_states import observation_of
 
 ASSETS = ("stock_id", "kind", "return_1d_pct", "return_20d_pct", "volatility_20d_pct")
@@ -78,6 +78,21 @@ def about(*labels: str) -> list[str]:
 MANY = tuple((about("MSFT"), "", f"story {number} of its own") for number in range(8))
 
 
+def test_the_days_texts_are_shown_where_they_are_recalled_and_nowhere_else() -> None:
+    (session,) = asked(shown_day(0, ONE, MANY))
+    prompt = words_of(session)
+    stories = [prompt.count(text) for _, _, text in MANY]
+
+    assert sorted(stories) == [0, 0, 0, 1, 1, 1, 1, 1]
+
+    (state,) = {request.state.text for request in session.asked if request.state is not None}
+    news = json.loads(state)["news"]
+
+    assert news["columns"] == ["day", "source", "kind", "stock_ids", "memory"]
+    assert [row[-1] for row in news["rows"]] == [f"M{number}" for number in range(1, 9)]
+    assert news["withheld"] == 2
+
+
 def test_with_all_texts_in_full_each_is_shown_once() -> None:
     agent = FinmemAgent(MemoryParams(parameters="investorbench", texts="full"))
     first, second = asked(
@@ -100,6 +115,28 @@ def test_a_text_about_two_assets_is_shown_once() -> None:
     assert prompt.count("they merge") == 1
     assert prompt.count("- M1: ") == 2
     assert "- M1: (above)" in prompt
+
+
+def test_a_masked_asset_has_its_kind_and_figures_alone() -> None:
+    (session,) = asked(shown_day(0, MASKED))
+    prompt = session.asked[-1].messages[1].content
+    profile = prompt.partition("\n\nDay 0")[0]
+
+    assert profile == (
+        "# What you trade\n\n- asset_0042 is a stock. Until day_0: +4.0 % in 20 days, daily changes"
+        " with a standard deviation of 1.5 %."
+    )
+
+
+def test_the_history_in_a_profile_is_that_before_the_first_decision() -> None:
+    session = Learner(("a", "b"), (lesson(-2, "rain", 1.0, 1.0), lesson(-1, "sun", 1.0, 1.0)))
+    day = shown_day(0, (("asset_1", "stock", 1.0, 4.0, 1.5),))
+    memory: Any = AGENT.decide(day, session, None).memory  # type: ignore[arg-type]
+    later = Session("x")
+    AGENT.decide(shown_day(1, (("asset_1", "stock", 1.0, 9.9, 1.5),)), later, memory)  # type: ignore[arg-type]
+
+    assert "Until day_0: +4.0 % in 20 days" in words_of(session)
+    assert "Until day_0: +4.0 % in 20 days" in words_of(later)
 
 
 # ---- what is asked

@@ -20,6 +20,8 @@ from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, with_id
 from ktdeval.registry import load_plugins
 from ktdeval.stats import MetricValue
+from ktdeval.task_api.scoring import market_problem
+from ktdeval.testing import random_snapshot
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import Ledger
 from ktdeval_investorbench.epochs_from_cards import FIGURES
@@ -194,6 +196,18 @@ def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
     assert {item.kind for item in twin.documents} == {"news", "annual report", "quarterly report"}
 
 
+def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot) -> None:
+    task = load_plugins().make_task("investorbench_msft")
+    assert market_problem(task, twin) is None
+
+    refused = market_problem(task, random_snapshot())
+    assert refused is not None
+    assert refused.startswith(
+        "investorbench_msft is about MSFT, which random-0 does not have: import it, or choose other"
+        " --data"
+    )
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_news_precedes_planted_returns_only_if_informative(
@@ -309,6 +323,38 @@ def test_a_holding_then_a_short_worked_by_hand(instrument: Instrument, days: int
         math.log(0.6) / (4 / 252) / (sd * math.sqrt(days)), rel=1e-12
     )
     assert [one.n for one in held.values()] == [3] * 4
+
+
+def test_a_day_without_a_price_is_skipped_and_counts_no_return() -> None:
+    whole = market(100.0, 110.0, 130.0)
+    gap = market(100.0, 110.0, None, 130.0)
+    figures = values(ledger(gap, (1, 1, 1)), gap)
+
+    assert {name: one.value for name, one in figures.items()} == {
+        name: pytest.approx(one.value, rel=1e-12)
+        for name, one in values(ledger(whole, (1, 1)), whole).items()
+    }
+
+
+def test_a_split_is_no_return() -> None:
+    whole = market(100.0, 110.0, 130.0)
+    split = market(100.0, 110.0, 65.0)
+    split = dataclasses.replace(split, factor=np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 1.0]]))
+    assert values(ledger(split, (1, 1)), split) == values(ledger(whole, (1, 1)), whole)
+
+
+def test_strict_figures_follow_the_nav() -> None:
+    snapshot = market(100.0, 110.0, 121.0, 60.0)
+    figures = values(
+        ledger(snapshot, (1, 1, 0), (1_100_000, 1_050_000, 1_050_000)), snapshot, "strict"
+    )
+    returns = np.array([math.log(1.1), math.log(1.05 / 1.1), 0.0])
+
+    assert figures["ib_cumulative_return"].value == pytest.approx(math.log(1.05), rel=1e-12)
+    assert figures["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
+
+    sd = float(np.std(returns, ddof=1)) * math.sqrt(365)
+    assert figures["ib_sharpe"].value == pytest.approx(math.log(1.05) / (3 / 365) / sd, rel=1e-12)
 
 
 def test_figures_without_a_value_have_a_reason() -> None:

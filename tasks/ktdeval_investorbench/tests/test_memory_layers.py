@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ktdeval_memory.memory_layers import (
     scaled_scores,
     scores,
 )
+from support.loops import not_empty
 from support.tables import on_each_row
 
 SETS = ("paper", "finmem", "investorbench")
@@ -202,6 +204,25 @@ def test_named_memories_are_credited(name: str, signs: tuple[int, ...], expected
 
 
 @pytest.mark.parametrize("name", SETS)
+def test_initial_importances_are_drawn_from_the_set(name: str) -> None:
+    held = LayeredMemory(parameter_set(name))
+    for number in range(3000):
+        held.add("short", f"text {number}")
+
+    drawn = Counter(memory.importance for memory in held.state.layers["short"])
+    wanted = {
+        "paper": {40: 0.8, 60: 0.15, 80: 0.05},
+        "finmem": {50: 0.5, 70: 0.45, 90: 0.05},
+        "investorbench": {50: 1.0},
+    }[name]
+
+    for value, chance in not_empty(wanted.items()):
+        assert drawn[value] / 3000 == pytest.approx(
+            chance, abs=4 * math.sqrt(chance * (1 - chance) / 3000) + 1e-12
+        )
+
+
+@pytest.mark.parametrize("name", SETS)
 def test_recall_returns_the_best_per_layer_without_near_equal_reflections(
     name: str,
 ) -> None:
@@ -269,6 +290,33 @@ def test_an_invalid_state_is_refused(state: Any) -> None:
         match="no parameter set 'x'; choose one of paper, finmem, investorbench, generative_agents",
     ):
         parameter_set("x")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_each_asset_has_the_best_of_its_own_memories(name: str) -> None:
+    held = LayeredMemory(parameter_set(name))
+    most = held.rules.top
+    for number in range(20):
+        held.add("short", f"alpha sold {number} ships", ["alpha"])
+
+    held.add("short", "beta lost a customer", ["beta"])
+    held.add("short", "alpha and beta signed a contract", ["alpha", "beta"])
+    held.add("short", "rates were raised")
+    queries = [
+        MemoryQuery("alpha", "alpha"),
+        MemoryQuery("beta", "beta"),
+        MemoryQuery("prices", not_about={"alpha", "beta"}),
+    ]
+    alpha, beta, rest = (each["short"] for each in held.recall(queries))
+
+    assert len(alpha) == most
+    assert all("alpha" in memory.assets for memory in alpha)
+    # the many texts about another asset leave room for these
+    assert {memory.text for memory in beta} == {
+        "beta lost a customer",
+        "alpha and beta signed a contract",
+    }
+    assert [memory.text for memory in rest] == ["rates were raised"]
 
 
 # ---- by asset

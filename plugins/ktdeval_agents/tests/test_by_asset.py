@@ -190,6 +190,18 @@ def test_each_question_shows_the_sentiments_of_its_documents() -> None:
     assert [row["sentiment"] for row in shown] == ["positive", None]
 
 
+def test_each_question_shows_one_asset_and_what_belongs_to_it() -> None:
+    _, session = decided(lambda asset, _: answer(asset, "HOLD"))
+    assert session.asked == ["A", "S", "U", "B", "H", "L"]
+    assert session.submitted["orders"] == []
+    assert [row["text"] for row in table_rows(session.states["A"]["news"])] == ["of A", "of all"]
+    assert [row["text"] for row in table_rows(session.states["S"]["news"])] == ["of all"]
+    assert [row["weight"] for row in table_rows(session.states["H"]["positions"])] == [0.3]
+    assert table_rows(session.states["A"]["positions"]) == []
+    assert table_rows(session.states["A"]["candidates"])[0]["close"] == 10.0
+    assert "300" not in json.dumps(session.states["A"])
+
+
 def test_decisions_are_submitted_one_per_candidate_where_the_task_asks() -> None:
     two = table("stock_id status close", ("A", "trading", 1.0), ("N", "not_listed", None))
     _, session = decided(

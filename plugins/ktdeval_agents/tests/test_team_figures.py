@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ktdeval.market.snapshots.no_market import NO_MARKET
+from ktdeval.masking import identities_of
 from ktdeval.observation import ObservedAsset, ObservedState, recorded_state
 from ktdeval.values import load_yaml
 from ktdeval_agents.computed_signals import (
@@ -342,3 +344,10 @@ def test_figures_that_need_more_bars_are_left_out() -> None:
     assert "rsi_14 50" in figures
     assert "volume" not in figures
     assert technical_figures(state_of()) == ""
+
+
+def test_no_figure_reads_as_a_year() -> None:
+    bars = [{"stock_id": "a", "day": index, "close": 2024.3} for index in range(60)]
+    figures = technical_figures(state_of(history=table(*bars)))
+    assert "ema_8 2024.0, " in figures
+    assert not identities_of(NO_MARKET, assets=False, dates=True).has_any(figures)

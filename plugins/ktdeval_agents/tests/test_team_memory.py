@@ -15,8 +15,9 @@ from hypothesis import given, strategies as st
 from ktdeval.harness import Decision
 from ktdeval.observation import ObservedState, state_of_values
 from ktdeval.trading import Order
-from ktdeval_agents.role_graph import MemoryRule
+from ktdeval_agents.role_graph import MemoryRule, load_team
 from ktdeval_agents.team_memory import MAX_ASSETS, REFLECTION_CHARACTERS, TeamMemory
+from support.paths import REPOSITORY
 
 RULE = MemoryRule(same=5, cross=3)
 
@@ -236,3 +237,14 @@ def test_an_order_for_what_is_no_asset_is_rejected_too() -> None:
     memory.settle(1, state)
 
     assert [entry.fill for entry in memory.entries] == ["rejected: universe"]
+
+
+@pytest.mark.parametrize(
+    ("name", "same", "cross"), [("investor", 7, 3), ("trade", 5, 3), ("deepfund", 5, 0)]
+)
+def test_a_team_remembers_as_many_decisions_as_its_original(
+    name: str, same: int, cross: int
+) -> None:
+    rule = load_team(REPOSITORY / "plugins/ktdeval_agents/teams" / f"{name}.yaml").memory
+    assert rule is not None
+    assert (rule.same, rule.cross) == (same, cross)

@@ -217,6 +217,21 @@ def test_a_planner_may_choose_only_among_the_analysts_of_the_arguments() -> None
     assert "## Planner\n\nAsked today: macro analyst. they matter" in manager
 
 
+def test_quick_roles_ask_the_second_model_and_the_managers_the_runs_own() -> None:
+    agent = made("trade", {"quick_model": QUICK})
+    assert agent.traits.further_models == (QUICK,)
+
+    session = played(agent)
+    by_model: dict[str | None, list[str]] = {None: [], QUICK: []}
+
+    for request in session.asked:
+        by_model[request.model].append(str(request.role))
+
+    assert by_model[None] == ["research_manager", "portfolio_manager"]
+    assert len(by_model[QUICK]) == len(session.asked) - 2
+    assert {request.model for request in played(made("trade", {})).asked} == {None}
+
+
 def test_planner_is_asked_again_with_the_error_and_failures_are_counted() -> None:
     twice = Reply("", chosen("macro_analyst").tool_calls + chosen("policy_analyst").tool_calls)
     session = played(

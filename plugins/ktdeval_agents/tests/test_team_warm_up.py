@@ -89,6 +89,27 @@ def practised(
     return [(one.day, one.asset, one.decision, one.change_pct) for one in memory.entries]
 
 
+def test_each_practice_day_is_decided_without_what_came_after_it() -> None:
+    session = Session([answer(a="BUY", b="HOLD")], [answer(a="SELL", b="BUY")])
+    assert practised(session) == [
+        ("day_-2", "a", "BUY", 10.0),
+        ("day_-2", "b", "HOLD", 10.0),
+        ("day_-1", "a", "SELL", None),  # known at the first step
+        ("day_-1", "b", "BUY", None),
+    ]
+
+    first, second = (request.messages[-1].content for request in session.asked)
+    assert "outcomes" not in first + second
+    assert "There are none yet." in first
+    assert (
+        "- day_-2, a: BUY (practice); the price then changed by +10.00 % to the next close."
+        in second
+    )
+    assert "- day_-2, reason for all: practised" in second
+    assert {request.tool_choice for request in session.asked} == {"submit_action"}
+    assert [one["entries"][-1]["day"] for one in session.kept] == ["day_-2", "day_-1"]
+
+
 def test_a_practice_day_has_the_account_and_limits_of_the_first_step() -> None:
     first = first_step(hold="flat").state
     assert first is not None

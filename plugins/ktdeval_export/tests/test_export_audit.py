@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.harness import Message, Reply, ToolCall
+from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval_export.conversations import ModelCall
 from ktdeval_export.leak_audit import Auditor, decoded_texts, make_finding
@@ -72,6 +72,18 @@ def test_a_secret_in_a_message_is_found(role: Any, by_model: bool) -> None:
 
     expected = f"{role} message 0 of call 0 holds the value of a secret variable"
     assert findings(step) == [(expected, by_model)]
+
+
+def test_what_a_tools_description_gives_away_is_found() -> None:
+    tool = ToolSpec("get_bars", f"Shows {CODE}.", {"key": SECRET})
+
+    found = findings(masked(model_call(Reply("Yes."), tools=(tool,))))
+
+    of_tool = "the description of tool get_bars holds"
+
+    assert [by_model for _, by_model in found] == [False, False]
+    assert found[0][0].startswith(f"{of_tool} a security code at characters ")
+    assert found[1][0] == f"{of_tool} the value of a secret variable"
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,15 @@ def version_of(browser: Browser) -> int:
     return int(state["version"])
 
 
+def test_the_token_opens_one_browser(page: PageDesk) -> None:
+    first = Browser(page)
+    other = Browser(page)
+
+    assert (first.open(), other.open()) == (303, 403)
+    assert first.send("GET", "/")[0] == 200
+    assert other.send("GET", "/")[0] == 403
+
+
 # ==== who is answered
 
 
@@ -122,6 +131,16 @@ def test_nobody_else_is_answered(browser: Browser, path: str) -> None:
     for cookie in ("", "ktdeval_person=guess", "ktdeval_person"):
         browser.cookie = cookie
         assert browser.send("GET", path)[0] == 403
+
+
+def test_the_cookie_is_for_this_page_alone(page: PageDesk) -> None:
+    browser = Browser(page)
+
+    _, headers, _ = browser.send("GET", f"/open/{browser.token}")
+
+    _, _, attributes = headers["Set-Cookie"].partition(";")
+    assert attributes == " HttpOnly; SameSite=Lax; Path=/"
+    assert headers["Referrer-Policy"] == "no-referrer"
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost", ""])

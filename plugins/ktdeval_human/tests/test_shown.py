@@ -10,7 +10,7 @@ import pytest
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall, ToolSpec
 from ktdeval.observation import state_of_values
 from ktdeval.values import JsonValue
-from ktdeval_human.shown import DrawnLine, ShownSection, ShownTable, make_table, show_request
+from ktdeval_human.shown import DrawnLine, ShownSection, ShownTable, cell, make_table, show_request
 
 SCREEN = ToolSpec("screen", "Ranks names.", {"type": "object", "properties": {}})
 SUBMIT = ToolSpec("submit_action", "Submits.", {"type": "object", "properties": {}})
@@ -65,6 +65,16 @@ def test_a_day_is_facts_and_tables_beside_the_words() -> None:
             ),
         ),
     )
+
+
+def test_everything_shown_is_in_the_request() -> None:
+    """Each cell and each point of a line is a value of the messages."""
+    moment = show_request(REQUEST)
+
+    values = {cell(value) for row in json.loads(STATE.text)["history"]["rows"] for value in row}
+    (table,) = moment.sections[-1].tables
+    assert {text for row in table.rows for text in row} == values
+    assert {cell(value) for line in table.lines for value in line.values} <= values
 
 
 @pytest.mark.parametrize(

@@ -497,6 +497,21 @@ def test_texts_fall_into_sentences(text: str, sentences: list[str]) -> None:
     assert [text[start:end] for start, end in sentences_of(text)] == sentences
 
 
+def test_anchors_contain_no_test_sentence_name_code_or_date() -> None:
+    kinds = {category for category, _ in shipped_anchors()}
+    assert kinds == {"brand", "sector", "date", "event", "hindsight", "recognition", NO_LEAK}
+    assert kinds - {NO_LEAK} < set(LEAK_CATEGORIES)
+
+    sentences = {sentence for _, sentence in shipped_anchors()}
+    assert not sentences & {*PARAPHRASES, *(sentence.text for sentence in ALL)}
+
+    linter = RationaleLinter(MARKET)  # else the first stage would do
+    mentions = itertools.chain.from_iterable(map(linter.find, sentences))
+    named = {mention.category for mention in mentions}
+
+    assert not named & {"code", "company", "brand", "date"}
+
+
 def test_anchors_of_one_side_and_an_encoder_of_nonsense_are_refused() -> None:
     class Broken:
         name = "broken"

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
+from statsmodels.stats.proportion import confint_proportions_2indep
 
 from ktdeval.task_api.episode_spec import Window
 from ktdeval_rationale.category_counts import (
@@ -27,6 +29,7 @@ from ktdeval_rationale.category_rates import (
     factorial_effects,
     hiding_effects,
     mask_rates,
+    newcombe,
     share,
 )
 from ktdeval_rationale.leak_linter import RationaleLinter
@@ -113,6 +116,50 @@ def test_a_mask_pools_its_episodes_and_a_share_of_nothing_is_not_defined() -> No
     assert rates.reason_rates["company"].share == 0.25
     assert rates.step_rates["brand"].share == 0.0
     assert share(0, 0) == Share(0, 0, None, None, None)
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.floats(0, 1), st.floats(0, 1))
+def test_the_difference_of_two_shares_is_newcombes(n1: int, n2: int, p1: float, p2: float) -> None:
+    x1 = round(p1 * n1)
+    x2 = round(p2 * n2)
+    interval = newcombe((x1, n1), (x2, n2))
+    expected = confint_proportions_2indep(x1, n1, x2, n2, method="newcomb", compare="diff")
+
+    assert (interval.low, interval.high) == pytest.approx(expected, abs=1e-9)
+
+
+def test_pairs_are_windows_and_seeds_are_averaged_within() -> None:
+    """Differences 0.2, 0.3, 0.4 by window, the first from seeds 0.1 and 0.3: mean 0.3, t interval
+    with two degrees of freedom.
+    """
+    named = {("W1", 0): 4, ("W1", 1): 8, ("W2", 0): 8, ("W3", 0): 10}
+    first = [
+        episode("bright", window, number, seed=seed) for (window, seed), number in named.items()
+    ]
+    second = [episode("blinded", window, 2, seed=seed) for window, seed in named]
+    alone = episode("bright", "W4", 20)  # not in the other: not paired
+    effect = less([*first, alone], second)
+
+    assert (effect.value, effect.pairs, effect.interval.kind) == (
+        pytest.approx(0.3),
+        3,
+        "t over windows",
+    )
+
+    half = 4.302652729911275 * 0.1 / np.sqrt(3)
+    assert (effect.interval.low, effect.interval.high) == pytest.approx((0.3 - half, 0.3 + half))
+
+
+@pytest.mark.parametrize("windows", [["W1"], ["W1", "W2"]], ids=["one", "two that agree"])
+def test_if_windows_give_no_interval_steps_do(windows: list[str]) -> None:
+    effect = less(
+        [episode("bright", window, 10) for window in windows],
+        [episode("blinded", window, 0) for window in windows],
+    )
+    steps = 20 * len(windows)
+
+    assert (effect.value, effect.pairs) == (0.5, 0)
+    assert effect.interval == newcombe((steps // 2, steps), (0, steps))
 
 
 def test_no_common_windows_give_no_pairs_and_no_steps_no_difference() -> None:

@@ -595,6 +595,13 @@ def test_mean_squares_match_statsmodels(table: list[list[float]]) -> None:
     assert window == pytest.approx((between - within) / values.shape[1], rel=1e-8, abs=1e-12)
 
 
+def test_planted_variances_are_found_on_average() -> None:
+    rng = np.random.default_rng(5)
+    tables = rng.normal(0, 0.05, (400, 10, 1)) + rng.normal(0, 0.02, (400, 10, 5))
+    window, seed = np.mean([variances(cells(table.tolist())) for table in tables], axis=0)
+    assert (window, seed) == (pytest.approx(0.05**2, rel=0.06), pytest.approx(0.02**2, rel=0.03))
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_excess_is_the_median_over_episodes_unlike_the_mean_over_windows(

@@ -5,6 +5,7 @@ formulas written out here.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,15 @@ def test_psr_dsr_and_ceiling_are_those_written_out(seed: int, trials: int) -> No
         ceiling = best_of(trials, 1 / (len(returns) - 1))
     assert found.luck.sharpe == pytest.approx(ceiling * math.sqrt(252), rel=1e-12)
     assert found.luck.probability == pytest.approx(written_out(returns, ceiling), rel=1e-12)
+
+
+def test_returns_of_two_values_have_the_smallest_kurtosis_there_is() -> None:
+    returns = np.where(np.arange(60) % 4 == 0, -0.01, 0.006)
+    values = 100 * np.concatenate([[1.0], np.cumprod(1 + returns)])
+    own = replace(track(days=60), values=values)
+
+    expected = written_out(pd.Series(own.returns), 0.0)
+    assert judged(own, number=1).zero.probability == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_given_spread_of_the_tries_counts() -> None:

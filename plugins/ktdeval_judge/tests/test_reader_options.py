@@ -249,3 +249,41 @@ def test_profits_of_other_sides_are_refused(tmp_path: Path) -> None:
         DataError, match=r"column pnl: -6, but the shares and prices give 6: .* other sides"
     ):
         read(tmp_path, text, {})
+
+
+def test_a_fee_that_some_fills_lack_stays_with_the_others(tmp_path: Path) -> None:
+    declared = read(tmp_path, FILLS.replace("10.5,1", "10.5,"), {})
+    assert declared.trades is not None
+    assert declared.trades["fee"].fillna(-1.0).tolist() == [-1.0, 1.0]
+
+    without = read(tmp_path, FILLS.replace("10.5,1", "10.5,").replace("11,1", "11,"), {})
+    assert without.trades is not None
+    assert "fee" not in without.trades
+
+
+def test_a_fee_of_the_entry_alone_is_that_of_the_entry(tmp_path: Path) -> None:
+    text = (
+        "symbol,entry_time,exit_time,entry_price,exit_price,shares,entry_fee\n"
+        "AAA,2024-01-02,2024-01-03,10,12,3,0.5\n"
+    )
+    declared = read(tmp_path, text, {})
+    assert declared.trades is not None
+    assert declared.trades["fee"].fillna(-1.0).tolist() == [0.5, -1.0]
+
+
+def test_an_order_that_was_filled_in_part_counts_with_its_filled_shares(tmp_path: Path) -> None:
+    text = (
+        "date,symbol,side,shares,filled shares,price,status\n"
+        "2024-01-02,AAA,buy,5,2,10.5,partially filled\n"
+        "2024-01-03,AAA,buy,5,5,11,filled\n"
+        "2024-01-04,AAA,buy,5,0,11,canceled\n"
+    )
+    declared = read(tmp_path, text, {})
+    fills = [(20240102, "AAA", "buy", 2.0, 10.5), (20240103, "AAA", "buy", 5.0, 11.0)]
+    assert answers_of(declared) == fills
+
+
+def test_an_action_that_is_no_number_is_refused_with_its_place(tmp_path: Path) -> None:
+    text = "date,AAA,BBB\n2024-01-02,3,-2\n2024-01-03,x,1\n"
+    with pytest.raises(DataError, match="line 3: column AAA: expected a number, was 'x'"):
+        read(tmp_path, text, {"program": "finrl"})

@@ -281,6 +281,28 @@ def test_fill_at_a_price_outside_the_limit_or_day_stops_the_engine(
         check_step(forged, day, 0)
 
 
+@pytest.mark.parametrize(
+    ("limit", "price"), [(10.1, 10.1001), (10.1, 10.2), (10.1, 10.0), (10.4, 10.4)]
+)
+def test_sale_at_a_price_outside_the_limit_or_day_stops_the_engine(
+    limit: float, price: float
+) -> None:
+    ticks = round(price * TICKS)
+    notional = ticks * 10
+    booked = settle(Account(0, {0: Position(1_000)}), days(BAR), (), 0)
+    forged = replace(
+        booked,
+        action=(limited("SELL", limit),),
+        outcomes=(Outcome("filled", None, "", 1_000, ticks, notional),),
+        after=Account(notional, {}),
+        holdings_minor=0,
+        nav_minor=notional,
+    )
+
+    with pytest.raises(InvariantError, match="at a price that the day does not have"):
+        check_step(forged, days(BAR), 0)
+
+
 def test_limit_orders_are_not_assumed_filled_in_pre_trade_rule_checks() -> None:
     one = dataclasses.replace(FREE, max_positions=2)
     full = Account(100_000, {0: Position(1_000), 1: Position(1_000)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -48,3 +49,11 @@ class Terminal:
         code, out, err = self.call(*words)
         assert (code, out, err.count("\n")) == (2, "", 1), (words, out, err)
         return err
+
+    def refusals(self, *lines: str) -> str:
+        """Commands as they are typed, each with its refusal below it."""
+        shown = ""
+        for line in lines:
+            shown += f"{line}\n  {self.refusal(*shlex.split(line))}"
+
+        return shown

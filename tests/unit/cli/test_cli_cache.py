@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
@@ -117,22 +118,38 @@ def test_prune_removes_entries_by_option_and_a_dry_run_reports_the_same(terminal
     assert "all unchanged" in terminal.text("files", "check", "cache")
 
 
-UNCLEAR = "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all"
-REFUSED = {
-    **dict.fromkeys(
-        ((), ("--dry-run",), ("--all", "--model", "openai/*"), ("--all", "--older-than", "0")),
-        UNCLEAR,
-    ),
-    **dict.fromkeys((("--older-than", "-1"), ("--older-than", "nan")), "--older-than"),
-    **dict.fromkeys(
-        (("--max-size", "-1"), ("--max-size", "nan"), ("--max-size", "inf")), "--max-size"
-    ),
-}
-
-
-@pytest.mark.parametrize("options", REFUSED)
-def test_prune_needs_an_option_that_selects_entries(terminal, shared, options):
-    assert REFUSED[options] in terminal.refusal("files", "prune", *options)
+def test_prune_needs_an_option_that_selects_entries(terminal, shared):
+    refused = terminal.refusals(
+        "files prune",
+        "files prune --dry-run",
+        "files prune --all --model openai/*",
+        "files prune --all --older-than 0",
+        "files prune --older-than -1",
+        "files prune --older-than nan",
+        "files prune --max-size -1",
+        "files prune --max-size nan",
+        "files prune --max-size inf",
+    )
+    assert refused == snapshot("""\
+files prune
+  ktdeval: error: name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all without other options
+files prune --dry-run
+  ktdeval: error: name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all without other options
+files prune --all --model openai/*
+  ktdeval: error: name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all without other options
+files prune --all --older-than 0
+  ktdeval: error: name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all without other options
+files prune --older-than -1
+  ktdeval: error: Invalid value for '--older-than': -1.0 is not in the range 0<=x<=36500; see `ktdeval files prune --help`
+files prune --older-than nan
+  ktdeval: error: Invalid value for '--older-than': 'nan' is not a finite number; see `ktdeval files prune --help`
+files prune --max-size -1
+  ktdeval: error: Invalid value for '--max-size': -1.0 is not in the range 0<=x<=1000000000; see `ktdeval files prune --help`
+files prune --max-size nan
+  ktdeval: error: Invalid value for '--max-size': 'nan' is not a finite number; see `ktdeval files prune --help`
+files prune --max-size inf
+  ktdeval: error: Invalid value for '--max-size': inf is not in the range 0<=x<=1000000000; see `ktdeval files prune --help`
+""")
 
     near = "matches no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?"
     code, out, err = terminal.call("files", "prune", "--model", "openai/gpt9")
@@ -174,41 +191,73 @@ def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
     assert f"  fix: {advice}\n" in out
 
 
-@pytest.mark.parametrize(
-    "command", [("list",), ("check",), ("prune", "--all")], ids=["list", "check", "prune"]
-)
-def test_files_that_are_no_cache_are_one_line(command, terminal, tmp_path):
-    notes = tmp_path / "notes.txt"
-    other = tmp_path / "other.sqlite"
+def test_files_that_are_no_cache_are_one_line(terminal, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    notes = Path("notes.txt")
     notes.write_text("buy low, sell high\n" * 99)
 
-    with sqlite3.connect(other) as connection:
+    with sqlite3.connect("other.sqlite") as connection:
         connection.execute("CREATE TABLE bookmarks (address TEXT)")
 
     connection.close()
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "empty").touch()
+    os.mkfifo("pipe")
+    Path("empty").touch()
 
-    for path, problem in (
-        (tmp_path / "pipe", "is not a plain file; choose another file"),
-        (notes, "file is not a database"),
-        (other, "of another application and is left as it is"),
-        (tmp_path / "empty", "the file is empty; delete it"),
-        ("", "the path is empty"),
-    ):
-        assert problem in terminal.refusal("files", *command, path)
+    commands = [
+        f"files {command} {path}"
+        for path in ("pipe", notes, "other.sqlite", "empty", "''")
+        for command in ("list", "check", "prune --all")
+    ]
+    assert terminal.refusals(*commands) == snapshot("""\
+files list pipe
+  ktdeval: error: pipe: reply cache: is not a plain file; choose another file with --cache
+files check pipe
+  ktdeval: error: pipe: reply cache: is not a plain file; choose another file with --cache
+files prune --all pipe
+  ktdeval: error: pipe: reply cache: is not a plain file; choose another file with --cache
+files list notes.txt
+  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file with --cache
+files check notes.txt
+  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file with --cache
+files prune --all notes.txt
+  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file with --cache
+files list other.sqlite
+  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file with --cache
+files check other.sqlite
+  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file with --cache
+files prune --all other.sqlite
+  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file with --cache
+files list empty
+  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file with --cache
+files check empty
+  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file with --cache
+files prune --all empty
+  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file with --cache
+files list ''
+  ktdeval: error: Invalid value for 'RUN|cache|FILE': the path is empty; see `ktdeval files list --help`
+files check ''
+  ktdeval: error: Invalid value for 'RUN|cache|FILE': the path is empty; see `ktdeval files check --help`
+files prune --all ''
+  ktdeval: error: Invalid value for '[FILE]': the path is empty; see `ktdeval files prune --help`
+""")
+    assert (notes.read_text(), Path("empty").read_bytes()) == ("buy low, sell high\n" * 99, b"")
 
-    assert (notes.read_text(), (tmp_path / "empty").read_bytes()) == (
-        "buy low, sell high\n" * 99,
-        b"",
+
+def test_a_place_that_is_not_there_or_of_the_other_kind_is_one_line(
+    terminal, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    refused = terminal.refusals(
+        "files list nothing.sqlite", "files prune --all nothing.sqlite", "files prune --all ."
     )
-
-
-def test_a_place_that_is_not_there_or_of_the_other_kind_is_one_line(terminal, tmp_path):
-    missing = tmp_path / "nothing.sqlite"
-    assert f"{missing}: no run here" in terminal.refusal("files", "list", missing)
-    assert "no such file" in terminal.refusal("files", "prune", "--all", missing)
-    assert "is a directory" in terminal.refusal("files", "prune", "--all", tmp_path)
+    assert refused == snapshot("""\
+files list nothing.sqlite
+  ktdeval: error: nothing.sqlite: no run here or in the folders below it (a run has a manifest.json)
+files prune --all nothing.sqlite
+  ktdeval: error: nothing.sqlite: no such file; `ktdeval files list cache` shows the shared one
+files prune --all .
+  ktdeval: error: Invalid value for '[FILE]': File '.' is a directory; see `ktdeval files prune --help`
+""")
 
 
 def test_cache_keyword_means_the_shared_cache_and_not_a_folder(

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.cli.completers import COMPLETION
 from ktdeval.cli.completion import SHELLS
@@ -39,6 +40,10 @@ class Typing:
 
         return [each.partition(",")[2] for each in out.splitlines() if each]
 
+    def shown(self, *lines: str) -> str:
+        """Lines, each with the words that may follow it."""
+        return "".join(f"{line}: {' '.join(self.words(line))}\n" for line in lines)
+
 
 @pytest.fixture
 def typing(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Typing:
@@ -52,61 +57,95 @@ def test_options_need_no_run_and_load_no_plugin(
         pytest.fail("a plugin was loaded")
 
     monkeypatch.setattr(plugin_registry, "find_entry_points", refuse)
-
-    assert typing.words("ktdeval --mo") == ["--model", "--model-args"]
-    assert "--model" not in typing.words("ktdeval --model builtin/hold --m")
-    assert typing.words("ktdeval --rules ") == ["strict", "paper"]
-    assert typing.words("ktdeval --rules = p") == ["paper"], "bash makes = a word of its own"
-    assert typing.words("ktdeval card verify RUN --js") == ["--json"]
+    shown = typing.shown(
+        "ktdeval --mo",
+        "ktdeval --model builtin/hold --mo",
+        "ktdeval --rules ",
+        "ktdeval --rules = p",  # bash makes = a word of its own
+        "ktdeval card verify RUN --js",
+    )
+    assert shown == snapshot("""\
+ktdeval --mo: --model --model-args
+ktdeval --model builtin/hold --mo: --model-args
+ktdeval --rules : strict paper
+ktdeval --rules = p: paper
+ktdeval card verify RUN --js: --json
+""")
 
 
 @pytest.mark.slow
 def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
-    assert typing.words("ktdeval com") == ["compare"]
-    assert "--completion" in typing.words("ktdeval --com")
-    assert typing.words("ktdeval --model builtin/mom") == ["builtin/momentum"]
-    assert typing.words("ktdeval --model openai_") == ["openai_compatible/"]
-    assert typing.words("ktdeval --metrics brier,information_") == ["brier,information_ratio"]
+    shown = typing.shown(
+        "ktdeval com",
+        "ktdeval --com",
+        "ktdeval --model builtin/mom",
+        "ktdeval --model openai_",
+        "ktdeval --metrics brier,information_",
+        "ktdeval --tasks blinded_open_research --windows W2,W",
+        "ktdeval compare --metric total_r",
+        "ktdeval tasks bright_mem",
+        "ktdeval list me",
+        "ktdeval list metrics total_r",
+        "ktdeval grid ktd-fin-",
+        "ktdeval grid --mo",
+        "ktdeval data make synthetic_u",
+        "ktdeval data make us --sy",
+        "ktdeval data make --out m us --from yf",
+        "ktdeval data make --che",
+        "ktdeval data make qfin",
+        "ktdeval --data qfin",  # they make no market: a folder, then
+        "ktdeval grid ctl lab requ",
+    )
+    assert shown == snapshot("""\
+ktdeval com: compare
+ktdeval --com: --completion
+ktdeval --model builtin/mom: builtin/momentum
+ktdeval --model openai_: openai_compatible/
+ktdeval --metrics brier,information_: brier,information_ratio
+ktdeval --tasks blinded_open_research --windows W2,W: W2,W1 W2,W3 W2,W4 W2,W5 W2,W6 W2,W7 W2,W8 W2,W9 W2,W10
+ktdeval compare --metric total_r: total_return
+ktdeval tasks bright_mem: bright_memory_only bright_memory_only_paper
+ktdeval list me: metrics
+ktdeval list metrics total_r: total_return
+ktdeval grid ktd-fin-: ktd-fin-appendix-j
+ktdeval grid --mo: --models
+ktdeval data make synthetic_u: synthetic_us
+ktdeval data make us --sy: --symbols
+ktdeval data make --out m us --from yf: yfinance
+ktdeval data make --che: --check-only
+ktdeval data make qfin: qfinzero qfinzero_files
+ktdeval --data qfin: qfin
+ktdeval grid ctl lab requ: requeue
+""")
 
-    windows = typing.words("ktdeval --tasks blinded_open_research --windows W2,W")
-    assert "W2,W1" in windows
-    assert "W2,W2" not in windows, "a name is given once"
-    assert typing.words("ktdeval compare --metric total_r") == ["total_return"]
-    assert typing.words("ktdeval tasks bright_mem") == [
-        "bright_memory_only",
-        "bright_memory_only_paper",
-    ]
-    assert typing.words("ktdeval list me") == ["metrics"]
-    assert typing.words("ktdeval list metrics total_r") == ["total_return"]
-    assert typing.words("ktdeval grid ktd-fin-") == ["ktd-fin-appendix-j"]
-    assert "--models" in typing.words("ktdeval grid --mo")
-    assert typing.words("ktdeval data make synthetic_u") == ["synthetic_us"]
-    assert typing.words("ktdeval data make us --sy") == ["--symbols"]
-    assert typing.words("ktdeval data make --out m us --from yf") == ["yfinance"]
-    assert typing.words("ktdeval data make --che") == ["--check-only"]
-    assert typing.words("ktdeval data make qfin") == ["qfinzero", "qfinzero_files"]
-    assert typing.words("ktdeval --data qfin") == ["qfin"], "they make no market: a folder, then"
-    assert typing.words("ktdeval grid ctl lab requ") == ["requeue"]
 
-
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ("ktdeval grid --temp", "--temperature"),
-        ("ktdeval grid launch --reasoning-e", "--reasoning-effort"),
-        ("ktdeval plan --mo", "--model"),
-        ("ktdeval plan --model builtin/mom", "builtin/momentum"),
-        ("ktdeval plan ktd-fin-", "ktd-fin-appendix-j"),
-        ("ktdeval plan ktd-fin --mod", "--models"),
-        ("ktdeval list pla", "plans"),
-        ("ktdeval list plans ktd-fin-", "ktd-fin-appendix-j"),
-        ("ktdeval list tasks ama_bt", "ama_btc_long"),
-        ("ktdeval models builtin/rev", "builtin/reversal"),
-        ("ktdeval files pr", "prune"),
-    ],
-)
-def test_shared_options_and_short_forms_are_completed(line: str, word: str, typing: Typing) -> None:
-    assert word in typing.words(line)
+def test_shared_options_and_short_forms_are_completed(typing: Typing) -> None:
+    shown = typing.shown(
+        "ktdeval grid --temp",
+        "ktdeval grid launch --reasoning-e",
+        "ktdeval plan --mo",
+        "ktdeval plan --model builtin/mom",
+        "ktdeval plan ktd-fin-",
+        "ktdeval plan ktd-fin --mod",
+        "ktdeval list pla",
+        "ktdeval list plans ktd-fin-",
+        "ktdeval list tasks ama_btc_",
+        "ktdeval models builtin/rev",
+        "ktdeval files pr",
+    )
+    assert shown == snapshot("""\
+ktdeval grid --temp: --temperature
+ktdeval grid launch --reasoning-e: --reasoning-effort
+ktdeval plan --mo: --model --model-args
+ktdeval plan --model builtin/mom: builtin/momentum
+ktdeval plan ktd-fin-: ktd-fin-appendix-j
+ktdeval plan ktd-fin --mod: --models
+ktdeval list pla: plans
+ktdeval list plans ktd-fin-: ktd-fin-appendix-j
+ktdeval list tasks ama_btc_: ama_btc_bright ama_btc_close ama_btc_flat ama_btc_long ama_btc_long_flat ama_btc_pyramid
+ktdeval models builtin/rev: builtin/reversal
+ktdeval files pr: prune
+""")
 
 
 def test_a_line_that_is_wrong_is_not_an_error(typing: Typing) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.stats.fact_ranges import RANGES
 from support.terminal import Terminal
@@ -68,22 +69,24 @@ def test_a_market_of_two_kinds_has_the_facts_of_each(tmp_path: Path, terminal: T
     assert days == {"crypto": 149, "stock": 101}
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("nowhere", "--facts"), "nowhere: no such folder; make one with"),
-        (
-            ("long", "--facts"),
-            "--facts can't make long, which needs options: store the market with",
-        ),
-        (("synthetic_us",), "is a data provider, and `data check` takes a folder"),
-    ],
-)
 def test_what_is_no_market_is_one_line(
-    words: tuple[str, ...], says: str, terminal: Terminal
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert says in terminal.refusal("data", "check", *words)
-
-
-def test_a_folder_of_another_kind_is_refused(tmp_path: Path, terminal: Terminal) -> None:
-    assert "is not a snapshot" in terminal.error("data", "check", tmp_path, "--facts")
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    refused = terminal.refusals(
+        "data check nowhere --facts",
+        "data check empty --facts",
+        "data check long --facts",
+        "data check synthetic_us",
+    )
+    assert refused == snapshot("""\
+data check nowhere --facts
+  ktdeval: error: nowhere: no such folder; make one with `ktdeval data make PROVIDER --out DIR`
+data check empty --facts
+  ktdeval: error: empty is not a snapshot (manifest.json is missing); create one from it with `ktdeval data make`
+data check long --facts
+  ktdeval: error: --facts can't make long, which needs options: store the market with `ktdeval data make long`, and name its folder
+data check synthetic_us
+  ktdeval: error: 'synthetic_us' is a data provider, and `data check` takes a folder; check a source with `ktdeval data make synthetic_us --check-only`
+""")

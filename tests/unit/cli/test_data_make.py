@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.cli.command_tree import BUILT_IN
 from ktdeval.registry import find_entry_points, plugin_registry
@@ -99,24 +100,26 @@ def test_a_check_alone_stores_nothing_and_takes_json(tmp_path: Path, terminal: T
 
 
 def test_data_of_another_form_are_made_checked_and_described(
-    tmp_path: Path, terminal: Terminal, notes: Path
+    tmp_path: Path, terminal: Terminal, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "mine"
+    monkeypatch.chdir(tmp_path)
     group = ("data", "--plugin", notes)
     listed = [line.split()[:2] for line in terminal.text(*group).splitlines()]
 
     assert ["notes", "imported"] in listed
 
-    printed = terminal.text(*group, "make", "notes", "--text", "good", "--out", folder)
-    assert printed == f"{folder}: 4 letters\n"
+    printed = terminal.text(*group, "make", "notes", "--text", "good", "--out", "mine")
+    assert printed == "mine: 4 letters\n"
 
-    code, out, _ = terminal.call(*group, "check", folder)
-    assert (code, out.splitlines()) == (
-        1,
-        ["error notes.txt: is dull", "warning notes.txt: is short", f"{folder}: 1 error"],
-    )
+    code, out, _ = terminal.call(*group, "check", "mine")
+    assert code == 1
+    assert out == snapshot("""\
+error notes.txt: is dull
+warning notes.txt: is short
+mine: 1 error
+""")
 
-    code, out, _ = terminal.call(*group, "check", folder, "--json")
+    code, out, _ = terminal.call(*group, "check", "mine", "--json")
     assert code == 1
     report = json.loads(out)
     assert [(each["path"], each["level"], each["message"]) for each in report.pop("findings")] == [
@@ -124,19 +127,21 @@ def test_data_of_another_form_are_made_checked_and_described(
         ("notes.txt", "warning", "is short"),
     ]
     assert report == {"form": "notebook", "errors": 1, "warnings": 1}
-    assert json.loads(terminal.text(*group, "info", folder, "--json")) == {"letters": 4}
+    assert terminal.report(*group, "info", "mine") == {"letters": 4}
 
 
 def test_data_of_another_form_are_no_market(terminal: Terminal, notes: Path) -> None:
     words = ("plan", "--model", "builtin/hold", "--tasks", "blinded_open_research")
     refused = terminal.refusal(*words, "--plugin", notes, "--data", "notes")
 
-    assert (
-        "'notes' makes a notebook, not a market; write it with `ktdeval data make notes" in refused
+    assert refused == snapshot(
+        "ktdeval: error: data provider 'notes' makes a notebook, not a market; write it with `ktdeval data make notes --out DIR`\n"
     )
 
     refused = terminal.refusal("data", "--plugin", notes, "make", "notes", "--check-only")
-    assert "check a notebook once it is made: `ktdeval data check DIR`" in refused
+    assert refused == snapshot(
+        "ktdeval: error: --check-only is for markets; check a notebook once it is made: `ktdeval data check DIR`\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["out", "check_only", "as_json", "spec", "set", "json"])
@@ -165,32 +170,27 @@ def test_without_the_plugin_of_a_form_the_rest_works(
 # ---- words that moved
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            "qfinzero data import ingest.yaml mine",
-            "unexpected argument 'mine'; the folder to write is given by --out mine",
-        ),
-        (
-            "qfinzero data update ingest.yaml mine --replace",
-            "unexpected argument 'mine'; the folder to write is given by --out mine",
-        ),
-        (
-            "data check long --bars x.csv --json",
-            "check a source with `ktdeval data make long --bars x.csv --json --check-only`",
-        ),
-        ("data fetch", "name a provider (`ktdeval data` lists them), or the recipe of"),
-    ],
-)
-def test_old_words_that_no_table_rewrites_are_refused_with_what_to_type(
-    terminal: Terminal, words: str, message: str
-) -> None:
-    assert message in terminal.error(*words.split())
+def test_old_words_that_no_table_rewrites_are_refused_with_what_to_type(terminal: Terminal) -> None:
+    lines = (
+        "qfinzero data import ingest.yaml mine",
+        "qfinzero data update ingest.yaml mine --replace",
+        "data check long --bars x.csv --json",
+        "data fetch",
+    )
+    assert "".join(terminal.error(*line.split()) for line in lines) == snapshot("""\
+ktdeval: moved: ktdeval data make qfinzero_files …
+ktdeval: error: unexpected argument 'mine'; the folder to write is given by --out mine
+ktdeval: moved: ktdeval data make qfinzero_files --update …
+ktdeval: error: unexpected argument 'mine'; the folder to write is given by --out mine
+ktdeval: error: 'long' is a data provider, and `data check` takes a folder; check a source with `ktdeval data make long --bars x.csv --json --check-only`
+ktdeval: moved: ktdeval data make …
+ktdeval: error: name a provider (`ktdeval data` lists them), or the recipe of a fetched market: --recipe FILE --out DIR
+""")
 
 
-def test_the_old_build_of_a_dataset_is_rewritten(tmp_path: Path, terminal: Terminal) -> None:
-    error = terminal.error("qfinzero", "data", "build", tmp_path / "m", "--as-of-day", "soon")
-    moved, problem = error.splitlines()
-    assert moved == "ktdeval: moved: ktdeval data make qfinzero --out …"
-    assert "--as-of-day must be a day such as 2025-01-02" in problem
+def test_the_old_build_of_a_dataset_is_rewritten(terminal: Terminal) -> None:
+    error = terminal.error("qfinzero", "data", "build", "m", "--as-of-day", "soon")
+    assert error == snapshot("""\
+ktdeval: moved: ktdeval data make qfinzero --out …
+ktdeval: error: synthetic market: --as-of-day must be a day such as 2025-01-02
+""")

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.attribution.style_factors import FACTORS
 from ktdeval.calls.prompt_size import USUAL_TOKENS, PromptBytes
 from ktdeval.cli.main import main
-from ktdeval.errors import CardError, ConfigError, PluginError, StoreError, UsageError
+from ktdeval.errors import ConfigError, PluginError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.harness.step_session import TranscriptEntry
@@ -317,20 +318,20 @@ def test_upper_call_bound_assumes_the_last_attempt_of_each_asset_is_valid(
     assert left["high"].calls == pytest.approx(4 * left["typical"].calls, rel=0.01)
 
 
-def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -> None:
-    with pytest.raises(CardError, match=r"no\.json: can't read the card"):
-        plan(plugins, certificate="no.json")
-
-    with pytest.raises(UsageError, match="--knowledge-cutoff: '2024-13' is neither a day"):
-        plan(plugins, knowledge_cutoff="2024-13")
-
-    with pytest.raises(StoreError, match="the folder is not empty and is not a run"):
-        plan(plugins, out=".")
-
-    with pytest.raises(
-        UsageError, match="builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders"
-    ):
-        plan(plugins, model="builtin/zigzag")
+def test_what_a_run_refuses_before_its_first_step_is_refused(terminal: Terminal) -> None:
+    wrong = (
+        "--certificate no.json",
+        "--knowledge-cutoff 2024-13",
+        "--out .",
+        "--model builtin/zigzag",
+    )
+    refused = [terminal.refusal("plan", *words(*each.split())) for each in wrong]
+    assert "".join(refused) == snapshot("""\
+ktdeval: error: no.json: can't read the card: No such file or directory; give a run folder, or a card in its folder cards
+ktdeval: error: --knowledge-cutoff: '2024-13' is neither a day (2024-06-01) nor a month (2024-06)
+ktdeval: error: .: the folder is not empty and is not a run; choose another --out
+ktdeval: error: builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders; set its answers: stances; task blinded_memory_only shows account, constraints, positions, universe and offers no research tools; models that fit: builtin/first_listed, builtin/hold, builtin/memory, builtin/random, builtin/trivial
+""")
 
 
 @pytest.mark.slow
@@ -574,26 +575,40 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
     terminal: Terminal,
 ) -> None:
     text = terminal.out("plan", *words("--out", "new", "--max-cost", "0.01", "--canary", "99"))
-    lines = text.splitlines()
+    head, _, tables = text.partition("\n\n")
+    notes = text[text.index("assumed\n") :]
 
-    assert lines[:4] == [
-        "model     far/momentum, tool calling: native",
-        "context   not known; give it with --context-tokens",
-        "price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)",
-        "folder    new",
-    ]
+    assert head == snapshot("""\
+model     far/momentum, tool calling: native
+context   not known; give it with --context-tokens
+price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)
+folder    new
+at once   1 episode\
+""")
+    assert notes == snapshot("""\
+assumed
+  low: no research, one submission, no positions yet
+  typical: half of the research calls (or a task's usual number), two per turn; as many positions as the task allows
+  high: all research calls, one per turn; each submission is valid only at the last attempt
+  150 / 600 / 4,096 tokens per reply, including reasoning
+  2 / 8 / 30 s per call
+  hours exclude waits for rate limits and repeated attempts
+  cost, no cache: nothing is read from the provider's prompt cache
+  cost, cached: 86 / 80 / 91 % of the input begins an earlier request of the same episode, read at 0.5 USD a million tokens
+  prompt cache, as OpenAI: every prompt from 1,024 tokens on in steps of 128, until 5 minutes after the last use
+  budget by the cost without cache: no provider promises that a prompt is read from it
+  in addition, 48 short questions at start and end (--canary)
+  tool calling: native; a short check before the run may change this
 
-    title = lines.index(f"{TASK}: 1 episode, {DAYS_IN_WINDOW} steps")
-    assert lines[title + 1].split() == ["low", "typical", "high"]
-    assert lines[title + 2].split() == ["calls", "21", "84", "336"]
-    assert "all tasks, steps that are left" in lines
-    assert "  150 / 600 / 4,096 tokens per reply, including reasoning" in lines
-    assert "  in addition, 48 short questions at start and end (--canary)" in lines
-    assert (
-        lines[-1]
-        == "warning: --max-cost 0.01 would stop the run before its end (it can be resumed)"
-    )
-    assert max(map(len, lines)) <= 132
+warning: --max-cost 0.01 would stop the run before its end (it can be resumed)
+""")
+
+    first, heads, calls, *others = tables.splitlines()
+    assert first == f"{TASK}: 1 episode, {DAYS_IN_WINDOW} steps"
+    assert heads.split() == ["low", "typical", "high"]
+    assert calls.split() == ["calls", "21", "84", "336"]
+    assert "all tasks, steps that are left" in others
+    assert max(map(len, text.splitlines())) <= 132
 
     made = loads_strict(terminal.out("plan", *words("--out", "new", "--json")))
     assert made["tool_protocol"] == "native"

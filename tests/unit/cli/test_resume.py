@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import WORDS
@@ -19,21 +20,23 @@ MODEL = "builtin/momentum"
 
 @pytest.mark.slow
 def test_a_run_that_a_budget_stops_says_so_and_its_resume_line_finishes_it(
-    market: Path, tmp_path: Path, terminal: Terminal
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    store_market(Path("market"))
     words = ["--model", MODEL, "--tasks", TASK, "--windows", WINDOW, "--limit", "2"]
-    words += ["--data", str(market), "--out", str(tmp_path / "a run"), "--quiet"]
+    words += ["--data", "market", "--out", "a run", "--quiet"]
     code, out, err = terminal.call(*words, "--max-hours", "1e-9")
 
     assert code == 3
-    assert err.startswith("ktdeval: stopped: --max-hours 1e-09: the time is over")
-    assert "1 of 1 episodes are not finished" in err
-    assert "failed" not in out + err
+    assert err.replace(str(tmp_path), "FOLDER") == snapshot(
+        "ktdeval: stopped: --max-hours 1e-09: the time is over; raise it, or run the same command again to resume (1 of 1 episodes are not finished, their steps so far are kept in FOLDER/a run)\n"
+    )
+    assert out == snapshot(
+        "resume  ktdeval --model builtin/momentum --tasks blinded_open_research --windows 2024-03-01:2024-03-29 --limit 2 --data market --out 'a run' --quiet --max-hours 1e-9\n"
+    )
 
-    head, resume = out.splitlines()[-1].split("  ", 1)
-    assert head == "resume"
-    assert resume.startswith("ktdeval --model")
-
+    _, resume = out.rstrip().split("  ", 1)
     code, out, _ = terminal.call(*words, "--max-hours", "1e-9", "--json")
     shown = json.loads(out)
 

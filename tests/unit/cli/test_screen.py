@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import click
 import pytest
+from inline_snapshot import snapshot
 from rich.console import Console
 
 from ktdeval.cli.main import CleanStream
@@ -133,9 +134,10 @@ def test_steps_that_the_model_did_not_decide_are_counted() -> None:
 
 def test_a_resumed_episode_continues_its_totals() -> None:
     shown = watch(EpisodeStarted(SPEC, 40, 38, tuple(map(step, range(38)))), step(38), step(39))
-    assert "resuming after 38 of 40 steps" in shown
-    assert "40/40" in shown
-    assert "120 orders, 40 rejected" in shown
+    assert shown == snapshot("""\
+blinded_open_research long seed 0: resuming after 38 of 40 steps
+blinded_open_research long seed 0: 40/40 2024-01-12 · NAV 1,000,000 CNY · 120 orders, 40 rejected · 1.60M tokens
+""")
 
 
 def test_what_was_done_before_and_what_failed_are_one_line_each() -> None:
@@ -145,10 +147,10 @@ def test_what_was_done_before_and_what_failed_are_one_line_each() -> None:
         EpisodeFailed(SPEC, "no more money"),
     )
 
-    assert [line.rpartition(": ")[2] for line in shown.splitlines()] == [
-        "already complete",
-        "no more money",
-    ]
+    assert shown == snapshot("""\
+blinded_open_research long seed 0: already complete
+blinded_open_research long seed 0: failed: no more money
+""")
 
 
 @pytest.mark.parametrize("width", [60, 80])

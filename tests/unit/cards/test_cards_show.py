@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -38,6 +39,17 @@ def text_of(made: dict[str, Any]) -> str:
 
 def words(made: dict[str, Any], title: str) -> list[list[str]]:
     return [line.split() for line in section(text_of(made), title)]
+
+
+def claims(made: dict[str, Any]) -> str:
+    """What a card says first: of memory, and of its return."""
+    return text_of(made).split("\n\n")[1]
+
+
+def money(made: dict[str, Any]) -> str:
+    """What a card says of tokens, prices and calls."""
+    activity = "\n".join(section(text_of(made), "Activity"))
+    return activity[activity.index("  tokens") :]
 
 
 # ---- trading cards
@@ -78,13 +90,11 @@ def test_the_episode_shown_is_the_one_nearest_to_the_median(
 
 def test_a_card_states_its_claims_about_memory_and_return() -> None:
     made = card()
-    text = text_of(made).split("\n\n")[1].replace("\n", " ")
-
-    assert text.startswith(
-        "Memory: codes and days were hidden from the model; no certificate bounds what a model"
-        " recovers from its prompts. Return, %: +2.80, of which "
-    )
-    assert text.endswith("The benchmark made +3.00 %.")
+    assert claims(made) == snapshot("""\
+Memory: codes and days were hidden from the model; no certificate bounds what a
+model recovers from its prompts.
+Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 %.\
+""")
 
     # The parts are of one named episode, and add to its return to the last digit shown; medians
     # would not.
@@ -104,7 +114,7 @@ def test_a_card_states_its_claims_about_memory_and_return() -> None:
             name: {"value": value, "n": 3} for name, value in zip(parts_of, values, strict=True)
         }
 
-    several = text_of(made_of_three).split("\n\n")[1].replace("\n", " ")
+    several = claims(made_of_three)
     total, *parts = map(
         float,
         re.findall(r"[+-]\d+\.\d\d", several.partition("The benchmark")[0].partition("seed")[2]),
@@ -112,29 +122,54 @@ def test_a_card_states_its_claims_about_memory_and_return() -> None:
 
     assert len(parts) == 5
     assert sum(parts) == pytest.approx(total, abs=0.026)
-    assert re.search(
-        r"Return, %: median [+-]\d+\.\d\d over 3 episodes\. One episode, \w+, seed \d: ", several
-    )
+    assert several == snapshot("""\
+Memory: codes and days were hidden from the model; no certificate bounds what a
+model recovers from its prompts.
+Return, %: median +10.80 over 3 episodes. One episode, long, seed 1: +10.80, of
+which common +9.80, industry +1.00, style -2.00, selection +3.00, trading -1.00.
+The benchmark made +3.00 %.\
+""")
 
-    made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
+    figures = made["episodes"][0]["metrics"]
+    figures["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
     made["episodes"][0]["steps"] = 126
+    said = [claims(made)]
 
-    assert "adjustment factors grew by 1.1 % in 126 days)" in text_of(made).replace("\n", " ")
-
-    made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {
-        "dividend_growth": None,
-        "reason": "splits alone",
-    }
-
-    assert "(dividends: none in the data)" in text_of(made).replace("\n", " ")
+    figures["information_ratio"]["detail"] = {"dividend_growth": None, "reason": "splits alone"}
+    said.append(claims(made))
 
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
-    assert "codes and dates were shown" in text_of(made)
-    assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
+    said.append(claims(made))
 
-    undefined = {"value": None, "n": 1, "reason": "no prices"}
-    made["episodes"][0]["metrics"]["total_return"] = undefined
-    assert "Return: not defined in any episode." in text_of(made).replace("\n", " ")
+    figures["total_return"] = {"value": None, "n": 1, "reason": "no prices"}
+    said.append(claims(made))
+    said.append(claims(card(metrics=[])))
+
+    assert "\n\n".join(said) == snapshot("""\
+Memory: codes and days were hidden from the model; no certificate bounds what a
+model recovers from its prompts.
+Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 % (a
+price index lacks dividends: the members' adjustment factors grew by 1.1 % in
+126 days).
+
+Memory: codes and days were hidden from the model; no certificate bounds what a
+model recovers from its prompts.
+Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 %
+(dividends: none in the data).
+
+Memory: codes and dates were shown, so memory and decisions can't be
+distinguished here.
+Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 %
+(dividends: none in the data).
+
+Memory: codes and dates were shown, so memory and decisions can't be
+distinguished here.
+Return: not defined in any episode.
+
+Memory: codes and days were hidden from the model; no certificate bounds what a
+model recovers from its prompts.
+Return: not among the metrics of this card.\
+""")
 
 
 def test_a_figure_of_a_year_says_of_how_few_days_it_is() -> None:
@@ -164,24 +199,24 @@ def test_cards_of_one_model_and_task_are_numbered_and_list_omissions() -> None:
     }
     second["left_out"] = {"long": "has 595 weekdays"}
     second["agent"]["args"] = {"memory": True}
-    lines = plain_text(side_by_side([typed(first), typed(second), typed(cut)])).splitlines()
-
-    assert lines[1] == "blinded_open_research: medians over episodes"
-    assert re.split(r"  +", lines[2].strip()) == [
-        "metric",
-        "unit",
-        "builtin/momentum #1",
-        "builtin/momentum@react(memory=true)",
-        "builtin/momentum #3",
-    ]
-    assert {
-        "  builtin/momentum #3: [limited]",
-        f"  builtin/momentum #3: may not be ranked: {reason}",
-        (
-            "  builtin/momentum@react(memory=true): window long has its own rows and is excluded from"
-            " figures over episodes: it has 595 weekdays"
-        ),
-    } <= set(lines)
+    text = plain_text(side_by_side([typed(first), typed(second), typed(cut)]))
+    assert text.splitlines()[1:3] == snapshot(
+        [
+            "blinded_open_research: medians over episodes",
+            "  metric                   unit        builtin/momentum #1  builtin/momentum@react(memory=true)  builtin/momentum #3",
+        ]
+    )
+    assert text.partition("\nNotes\n")[2] == snapshot("""\
+  every card: [synthetic]
+  builtin/momentum #1, builtin/momentum@react(memory=true): [mask not tested for this model]
+  builtin/momentum #1, builtin/momentum #3: documents_withheld is not defined: the market has no documents
+  builtin/momentum #1, builtin/momentum #3: sortino is not defined: no day has a loss
+  builtin/momentum@react(memory=true): window long has its own rows and is excluded from figures over episodes: it has 595 weekdays
+  builtin/momentum@react(memory=true): documents_withheld is not defined in 2 of 2 episodes: the market has no documents
+  builtin/momentum@react(memory=true): sortino is not defined in 2 of 2 episodes: no day has a loss
+  builtin/momentum #3: [limited]
+  builtin/momentum #3: may not be ranked: every episode was cut after 1 step
+""")
 
 
 def test_columns_of_two_systems_are_named_by_their_differences() -> None:
@@ -399,19 +434,18 @@ def test_undefined_values_are_a_dash_with_the_reason_below() -> None:
 
 
 def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> None:
-    lines = {
-        line[:18].strip(): line[18:].strip() for line in section(text_of(remote_card()), "Activity")
-    }
-
-    assert lines.pop("return per USD").endswith(" %")
-    assert lines.items() >= {
-        "tokens": "50 in, 10 out",
-        "cost": "0.00018 USD",
-        "price": "2 in, 8 out, 0.5 cache read USD a million tokens (as of",
-        "requests": "3: 1 answered by the provider, 1 from the cache; 2 failed",
-        "latency": "median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in",
-        "paid": "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD",
-    }.items()  # fmt: skip
+    assert money(remote_card()) == snapshot("""\
+  tokens          50 in, 10 out
+  cost            0.00018 USD
+  price           2 in, 8 out, 0.5 cache read USD a million tokens (as of
+                  2026-01-02, a price list)
+  return per USD  +1.556e+04 %
+  requests        3: 1 answered by the provider, 1 from the cache; 2 failed
+                  attempts: rate_limited 1, timeout 1
+  latency         median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in
+                  failed attempts
+  paid            1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD\
+""")
     assert "served by gpt-4.1-2025-04-14 (2 replies)" in " ".join(text_of(remote_card()).split())
 
     drift = {
@@ -426,25 +460,39 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
     assert "0.250 between start and end over 6 questions, 0.125 within one round" in text
     assert "the provider named another model at the end" in text
 
-    text = " ".join(text_of(remote_card(calls=CALLS | {"paid_usd": None})).split())
-    uncounted = "the provider did not count the tokens of every reply"
-
-    for words in (
-        f"cost at least 0.00018 USD: {uncounted}",
-        f"return per USD not known: {uncounted}",
-        "paid not known, possibly",
-    ):
-        assert words in text
+    assert money(remote_card(calls=CALLS | {"paid_usd": None})) == snapshot("""\
+  tokens          50 in, 10 out
+  cost            at least 0.00018 USD: the provider did not count the tokens of
+                  every reply
+  price           2 in, 8 out, 0.5 cache read USD a million tokens (as of
+                  2026-01-02, a price list)
+  return per USD  not known: the provider did not count the tokens of every reply
+  requests        3: 1 answered by the provider, 1 from the cache; 2 failed
+                  attempts: rate_limited 1, timeout 1
+  latency         median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in
+                  failed attempts
+  paid            not known, possibly 0.2500 USD more; checks of the run 0.1250
+                  USD\
+""")
 
 
 def test_cost_at_short_prompt_rates_is_a_minimum_if_more_was_paid() -> None:
     """10 and 2 tokens cost 0.000036 USD at these rates; 1.5 USD were paid for them."""
     tier = {"above": 200_000, "input": 4.0, "output": 16.0, "cache_read": None, "cache_write": None}
     price = {**PRICE, "tiers": [tier]}
-    text = " ".join(text_of(remote_card(price=price)).split())
-
-    assert "cost at least 0.00018 USD: prompts of over 200,000 tokens cost more" in text
-    assert "USD a million tokens of prompts of up to 200,000 tokens; longer ones cost more" in text
+    assert money(remote_card(price=price)) == snapshot("""\
+  tokens          50 in, 10 out
+  cost            at least 0.00018 USD: prompts of over 200,000 tokens cost more
+  price           2 in, 8 out, 0.5 cache read USD a million tokens of prompts of
+                  up to 200,000 tokens; longer ones cost more (as of 2026-01-02, a
+                  price list)
+  return per USD  not known: prompts of over 200,000 tokens cost more
+  requests        3: 1 answered by the provider, 1 from the cache; 2 failed
+                  attempts: rate_limited 1, timeout 1
+  latency         median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in
+                  failed attempts
+  paid            1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD\
+""")
 
     paid = CALLS | {"paid_usd": (10 * PRICE["input"] + 2 * PRICE["output"]) / 1e6}
     text = " ".join(text_of(remote_card(price=price, calls=paid)).split())
@@ -474,26 +522,25 @@ def test_several_cards_end_in_one_table_for_each_kind() -> None:
 
     text = plain_text(summary_lines([typed(made) for made in (*trading, *probes)]))
 
-    assert text.count("\nNotes\n  every card: [synthetic]\n") == 2, (
-        "a table says of its cards what each says of itself"
-    )
-    assert "is not defined" not in text, "and nothing of their figures"
+    assert text == snapshot("""\
 
-    first, scoring = (
-        part.split("\nNotes\n")[0].splitlines()
-        for part in text.split("All scoring tasks (fractions in %)\n")
-    )
-    rows = [line.split() for line in first if line.startswith("  ")]
+All tasks (medians; return, drawdown and decided steps in %)
+  task                   return  sharpe  drawdown  info ratio  decided
+  blinded_open_research   +2.80  28.393      0.00      -0.437   100.00
+  another_task            +2.80  28.393      0.00      -0.437   100.00
 
-    assert [row[:2] for row in rows[1:]] == [
-        ["blinded_open_research", "+2.80"],
-        ["another_task", "+2.80"],
-    ]
-    assert [line.split() for line in scoring] == [
-        ["score", "name_probe", "…bright", "…date_blind"],
-        ["right_name", "5.26", "5.26", "5.26"],
-        ["distance", "12.5", "12.5", "12.5"],
-    ]
+Notes
+  every card: [synthetic]
+  every card: [mask not tested for this model]
+
+All scoring tasks (fractions in %)
+  score       name_probe  …bright  …date_blind
+  right_name        5.26     5.26         5.26
+  distance          12.5     12.5         12.5
+
+Notes
+  every card: [synthetic]
+""")
     assert "All tasks" not in plain_text(summary_lines([typed(made) for made in probes]))
     assert "All scoring tasks" not in plain_text(summary_lines([typed(made) for made in trading]))
 
@@ -566,8 +613,10 @@ def test_card_show_and_verify_take_a_card_or_the_cards_of_a_run(
     (tmp_path / "cards" / "name_probe.json").write_text(dumps_pretty(scoring_card((0, 1))))
     valid = terminal.out("card", "verify", "--card-only", tmp_path)
 
-    assert f"valid (episodes: 1, metrics: {len(card()['metrics'])})" in valid
-    assert "valid (episodes: 2, scores: 3)" in valid
+    assert valid.replace(str(tmp_path), "FOLDER") == snapshot("""\
+FOLDER/cards/blinded_open_research.json: valid (episodes: 1, metrics: 23)
+FOLDER/cards/name_probe.json: valid (episodes: 2, scores: 3)
+""")
 
     shown = terminal.out("card", "show", "--plain", tmp_path)
     assert "metric " in shown, "trading cards side by side"

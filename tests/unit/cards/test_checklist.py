@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.cards.checklist import FilledItem, fill_checklist, load_checklist
 from ktdeval.errors import UsageError
@@ -94,9 +95,28 @@ def test_the_command_prints_a_judgement_as_text_and_json(
     document.write_text(json.dumps({"sharpe": FIGURE}), encoding="utf-8")
 
     text = terminal.text("card", "checklist", tmp_path, "--as", "sr-11-7")
-    assert text.startswith("Headings of the guidance on model risk management: 1 of 5 items")
-    assert "Sharpe ratio of the judged file: 1.25 (-0.5 … 3)" in text
-    assert text.count("not shown") == 4
+    assert text.replace(str(tmp_path), "FOLDER") == snapshot("""\
+Headings of the guidance on model risk management: 1 of 5 items are shown by FOLDER/judge.json
+  Federal Reserve SR 11-7, OCC Bulletin 2011-12: Supervisory Guidance on Model Risk Management (2011)
+  Replaced on 2026-04-17 by SR 26-2, which leaves generative and agentic AI out of its scope. A record shows nothing of an organisation's governance.
+
+ 1  IV. Model Development, Implementation, and Use
+      not shown
+
+ 2  V. Model Validation: Evaluation of Conceptual Soundness
+      not shown
+      next    ktdeval fork RUN, ktdeval compare masks RUN…
+
+ 3  V. Model Validation: Ongoing Monitoring
+      not shown
+      next    ktdeval live init
+
+ 4  V. Model Validation: Outcomes Analysis
+      Sharpe ratio of the judged file: 1.25 (-0.5 … 3)
+
+ 5  VI. Governance, Policies, and Controls
+      not shown
+""")
 
     [report] = terminal.report("card", "checklist", tmp_path, "--as", "sr-11-7")
     assert report["record"] == str(document)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import tracemalloc
 from datetime import date
+from pathlib import Path
+from typing import Any
 
 import exchange_calendars
+import inline_snapshot
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,6 +27,7 @@ from ktdeval.market.snapshots.snapshot import (
 )
 from ktdeval.market.sources import raw_tables as tables
 from support.market.raw_market import market, same
+from support.refusals import refusals
 
 
 def test_a_benchmark_that_starts_too_late_can_not_be_filled() -> None:
@@ -174,50 +178,42 @@ def test_arrays_can_not_be_written(snapshot: MarketSnapshot) -> None:
             levels[0] = levels[1]
 
 
-def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
-    with pytest.raises(DataError, match="close has shape"):
-        dataclasses.replace(snapshot, close=np.ones((2, 3)))
-
-    with pytest.raises(DataError, match=r"benchmark 000688\.SH has no series"):
-        dataclasses.replace(snapshot, indices={})
-
+def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot, tmp_path: Path) -> None:
     (index,) = snapshot.indices
-    for changes, message in (
-        # figures against it would be of other days
-        ({"indices": {index: snapshot.benchmark[:-1]}}, "has shape"),
-        ({"indices": {index: list(snapshot.benchmark)}}, "has shape list"),
-        (
-            {"days": snapshot.days[[0, 0, *range(2, len(snapshot.days))]]},
-            "days must be distinct and ascending",
-        ),
-        ({"days": snapshot.days.astype("datetime64[ns]")}, r"as datetime64\[D\]"),
-        ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code appears twice"),
-        ({"names": snapshot.names[:-1]}, "lacks its name or industry"),
-        ({"member": snapshot.member.astype(int)}, "member has type int64, expected bool"),
-        (
-            {
-                "days": np.where(
-                    np.arange(len(snapshot.days)) == 1, np.datetime64("NaT"), snapshot.days
-                )
-            },
-            "days must be distinct and ascending",
-        ),
-        ({"close": snapshot.close.astype(object)}, "close has objects, expected numbers"),
-        (
-            {"names": (None, *snapshot.names[1:])},
-            "a code, name, industry or text of its meta is not text",
-        ),
-        (
-            {"meta": dataclasses.replace(snapshot.meta, source=None)},
-            "a code, name, industry or text of its meta is not text",
-        ),
-        (
-            {"meta": dataclasses.replace(snapshot.meta, synthetic="no")},
-            "synthetic, has_factor and placebo must be True or False",
-        ),
-    ):
-        with pytest.raises(DataError, match=message):
-            dataclasses.replace(snapshot, **changes)
+    no_time = np.where(np.arange(len(snapshot.days)) == 1, np.datetime64("NaT"), snapshot.days)
+    changes: list[dict[str, Any]] = [
+        {"close": np.ones((2, 3))},
+        {"close": snapshot.close.astype(object)},
+        {"indices": {}},
+        {"indices": {index: snapshot.benchmark[:-1]}},  # figures against it would be of other days
+        {"indices": {index: list(snapshot.benchmark)}},
+        {"days": snapshot.days[[0, 0, *range(2, len(snapshot.days))]]},
+        {"days": snapshot.days.astype("datetime64[ns]")},
+        {"days": no_time},
+        {"codes": (snapshot.codes[0],) * len(snapshot.codes)},
+        {"names": snapshot.names[:-1]},
+        {"names": (None, *snapshot.names[1:])},
+        {"member": snapshot.member.astype(int)},
+        {"meta": dataclasses.replace(snapshot.meta, source=None)},
+        {"meta": dataclasses.replace(snapshot.meta, synthetic="no")},
+    ]
+    refused = refusals(tmp_path, lambda change: dataclasses.replace(snapshot, **change), changes)
+    assert refused == inline_snapshot.snapshot("""\
+DataError: snapshot tiny: close has shape (2, 3), expected (5, 3)
+DataError: snapshot tiny: close has objects, expected numbers
+DataError: snapshot tiny: benchmark 000688.SH has no series
+DataError: snapshot tiny: 000688.SH has shape (4,), expected (5,)
+DataError: snapshot tiny: 000688.SH has shape list, expected (5,)
+DataError: snapshot tiny: days must be distinct and ascending, as datetime64[D]
+DataError: snapshot tiny: days must be distinct and ascending, as datetime64[D]
+DataError: snapshot tiny: days must be distinct and ascending, as datetime64[D]
+DataError: snapshot tiny: a code appears twice, or lacks its name or industry
+DataError: snapshot tiny: a code appears twice, or lacks its name or industry
+DataError: snapshot tiny: a code, name, industry or text of its meta is not text: sequence item 3: expected str instance, NoneType found
+DataError: snapshot tiny: member has type int64, expected bool
+DataError: snapshot tiny: a code, name, industry or text of its meta is not text: sequence item 10: expected str instance, NoneType found
+DataError: snapshot tiny: synthetic, has_factor and placebo must be True or False
+""")
 
 
 def test_a_day_is_found_or_named(snapshot: MarketSnapshot) -> None:
@@ -332,27 +328,31 @@ def test_ranges_of_a_decade_share_its_calendar_with_correct_sessions(
     assert len(sessions("2020-02-03", "2020-02-28", exchange)) > 15
 
 
-NO_WINDOW = [
-    ("2026-05-01", "2026-05-09", "outside the data"),
-    ("2023-12-01", "2023-12-06", "outside the data, which allow 2023-12-04…2026-05-08"),
-    ("2024-02-10", "2024-02-18", "holds no trading day"),
-    ("2024-03-01", "2024-02-01", "ends before it begins"),
-    ("2024-13-01", "2024-02-01", "is not a date; write it as 2024-01-02"),
-]
-
-
-def test_windows_that_hold_nothing_are_refused_with_the_reason(days: np.ndarray) -> None:
+def test_windows_that_hold_nothing_are_refused_with_the_reason(
+    days: np.ndarray, tmp_path: Path
+) -> None:
     assert window_rows(days, str(days[1]), str(days[3])) == (
         1,
         4,
     ), "the first day of the data only decides"
 
-    for first, last, message in NO_WINDOW:
-        with pytest.raises(DataError, match=message):
-            window_rows(days, first, last)
-
-    with pytest.raises(DataError, match="allow no window at all"):
-        window_rows(days[:1], "2024-01-02", "2024-01-02")
+    wrong = (
+        (days, "2026-05-01", "2026-05-09"),
+        (days, "2023-12-01", "2023-12-06"),
+        (days, "2024-02-10", "2024-02-18"),
+        (days, "2024-03-01", "2024-02-01"),
+        (days, "2024-13-01", "2024-02-01"),
+        (days[:1], "2024-01-02", "2024-01-02"),
+    )
+    refused = refusals(tmp_path, lambda given: window_rows(*given), wrong)
+    assert refused == inline_snapshot.snapshot("""\
+DataError: window 2026-05-01…2026-05-09 lies outside the data, which allow 2023-12-04…2026-05-08 (nothing is filled on the first day, which only decides); choose a window inside, such as by --windows FIRST:LAST, or other data
+DataError: window 2023-12-01…2023-12-06 lies outside the data, which allow 2023-12-04…2026-05-08 (nothing is filled on the first day, which only decides); choose a window inside, such as by --windows FIRST:LAST, or other data
+DataError: window 2024-02-10…2024-02-18 holds no trading day; choose a longer one
+DataError: window 2024-03-01…2024-02-01 ends before it begins; swap the dates
+DataError: '2024-13-01' is not a date; write it as 2024-01-02
+DataError: window 2024-01-02…2024-01-02 lies outside the data, which allow no window at all (nothing is filled on the first day, which only decides); choose a window inside, such as by --windows FIRST:LAST, or other data
+""")
 
     assert (
         parse_day("2024-01-02")
@@ -361,9 +361,13 @@ def test_windows_that_hold_nothing_are_refused_with_the_reason(days: np.ndarray)
     )
 
     # days that sort as texts have one form
-    for other in (np.datetime64("NaT", "D"), "20240102", "2024-W01-2", "2024-01-02 "):
-        with pytest.raises(DataError, match="is not a date; write it as 2024-01-02"):
-            parse_day(other)
+    others = (np.datetime64("NaT", "D"), "20240102", "2024-W01-2", "2024-01-02 ")
+    assert refusals(tmp_path, parse_day, others) == inline_snapshot.snapshot("""\
+DataError: 'NaT' is not a date; write it as 2024-01-02
+DataError: '20240102' is not a date; write it as 2024-01-02
+DataError: '2024-W01-2' is not a date; write it as 2024-01-02
+DataError: '2024-01-02 ' is not a date; write it as 2024-01-02
+""")
 
 
 def test_a_day_is_never_made_of_a_time_within_it() -> None:

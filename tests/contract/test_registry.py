@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
@@ -21,6 +22,7 @@ from ktdeval.registry.task_files import merge_layers, task_specs
 from ktdeval.values import loads_untrusted, parse_yaml
 from ktdeval.values.config_options import build_params, option, parse_assignments, parse_scalar
 from support.advertised import advertise
+from support.refusals import refusals
 from support.tables import on_each_row
 
 HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"
@@ -201,20 +203,32 @@ def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
         load_plugins([write_plugin("odd", code + "\n")]).specs(kind)
 
 
-def test_a_plugin_that_is_not_there_or_named_as_a_loaded_module_is_refused(tmp_path: Path) -> None:
+def test_a_plugin_that_is_not_there_or_named_as_a_loaded_module_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "json.py").write_text("")
     (tmp_path / "itself.py").symlink_to("itself.py")
-    for reference, message in (
-        (str(tmp_path / "itself.py"), "itself.py: no such file; give"),
-        (f"./{'x' * 300}.py", "no such file; give"),
-        ("./nowhere.py", "no such file"),
-        (".", "/__init__.py: no such file; give"),
-        ("no_such_module_anywhere", "No module named"),
-        ("pathlib_.py/", "no such file"),
-        (str(tmp_path / "json.py"), "'json' is already loaded from elsewhere; rename the file"),
-    ):
-        with pytest.raises(PluginError, match=message):
-            load_plugins([reference])
+    references = (
+        "itself.py",
+        "./nowhere.py",
+        ".",
+        "no_such_module_anywhere",
+        "pathlib_.py/",
+        "json.py",
+    )
+    refused = refusals(tmp_path, lambda reference: load_plugins([reference]), references)
+    assert refused == snapshot("""\
+PluginError: --plugin itself.py: FOLDER/itself.py: no such file; give a .py file, a package folder or a module name
+PluginError: --plugin ./nowhere.py: FOLDER/nowhere.py: no such file; give a .py file, a package folder or a module name
+PluginError: --plugin .: FOLDER/__init__.py: no such file; give a .py file, a package folder or a module name
+PluginError: --plugin no_such_module_anywhere: can't be imported: ModuleNotFoundError: No module named 'no_such_module_anywhere'
+PluginError: --plugin pathlib_.py/: FOLDER/pathlib_.py: no such file; give a .py file, a package folder or a module name
+PluginError: --plugin json.py: a module called 'json' is already loaded from elsewhere; rename the file
+""")
+
+    with pytest.raises(PluginError, match="no such file; give"):
+        load_plugins([f"./{'x' * 300}.py"])
 
 
 # ---- naming and making
@@ -241,7 +255,7 @@ ECHO = """
 
 @pytest.mark.needs("ktdeval_models")
 def test_models_are_made_by_name_or_provider_and_mismatches_are_named(
-    write_plugin: Callable[[str, str], str],
+    write_plugin: Callable[[str, str], str], tmp_path: Path
 ) -> None:
     echo = load_plugins([write_plugin("echo_plugin", ECHO)])
     model = echo.make_model("echo/some/model-4.1", {"depth": "5", "label": 7, "dims": "a,b"})
@@ -254,45 +268,23 @@ def test_models_are_made_by_name_or_provider_and_mismatches_are_named(
     )
     assert echo.make_model("echo/plain").params is None, "a listed model goes before its provider"
 
-    refused: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
-        (
-            UsageError,
-            "'echo' is a provider of models; name one of its models, as in echo/NAME",
-            ("echo",),
-        ),
-        (
-            UsageError,
-            "unknown model 'builtin/momentun'; did you mean 'builtin/momentum'",
-            ("builtin/momentun",),
-        ),
-        (
-            ConfigError,
-            "model echo: unknown field 'deph'; did you mean 'depth'",
-            ("echo/x", {"deph": 1}),
-        ),
-        (
-            ConfigError,
-            "model echo: depth: expected a value of at least 1",
-            ("echo/x", {"depth": 0}),
-        ),
-        (
-            UsageError,
-            "model echo/plain takes no arguments, was given depth",
-            ("echo/plain", {"depth": 1}),
-        ),
+    asked: list[tuple[Any, ...]] = [
+        ("echo",),
+        ("builtin/momentun",),
+        ("echo/x", {"deph": 1}),
+        ("echo/x", {"depth": 0}),
+        ("echo/plain", {"depth": 1}),
     ]
-
-    for kind, message, asked in refused:
-        with pytest.raises(kind, match=message):
-            echo.make_model(*asked)
-
-    with pytest.raises(
-        PluginError,
-        match=(
-            "metric needs_more of plugin echo_plugin needs a package that is not installed: No module named"
-        ),
-    ):
-        echo.make_metric("needs_more")
+    assert refusals(tmp_path, lambda given: echo.make_model(*given), asked) == snapshot("""\
+UsageError: 'echo' is a provider of models; name one of its models, as in echo/NAME
+UsageError: unknown model 'builtin/momentun'; did you mean 'builtin/momentum' or 'builtin/random' or 'builtin/memory'?
+ConfigError: model echo: unknown field 'deph'; did you mean 'depth'?
+ConfigError: model echo: depth: expected a value of at least 1, was 0
+UsageError: model echo/plain takes no arguments, was given depth
+""")
+    assert refusals(tmp_path, echo.make_metric, ["needs_more"]) == snapshot(
+        "PluginError: metric needs_more of plugin echo_plugin needs a package that is not installed: No module named 'a_module_that_is_not_installed'\n"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -592,13 +584,22 @@ def test_integers_up_to_the_ends_of_64_bits_are_read_from_each_form(number: int)
         parse_yaml(f"a: {text}0", "here")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("number", "x"), ("number", 1.5), ("on", "maybe"), ("share", "2"), ("names", "a")],
-)
-def test_a_parameter_that_does_not_fit_is_refused_by_name(name: str, value: object) -> None:
-    with pytest.raises(ConfigError, match=f"^here: {name}"):
-        build_params(Everything, {name: value}, "here")
+def test_a_parameter_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
+    wrong: list[dict[str, object]] = [
+        {"number": "x"},
+        {"number": 1.5},
+        {"on": "maybe"},
+        {"share": "2"},
+        {"names": "a"},
+    ]
+    refused = refusals(tmp_path, lambda given: build_params(Everything, given, "here"), wrong)
+    assert refused == snapshot("""\
+ConfigError: here: number: expected an integer, was 'x'
+ConfigError: here: number: expected an integer, was 1.5
+ConfigError: here: on: expected true or false, was 'maybe'
+ConfigError: here: share: expected a value from 0 to 1, was 2
+ConfigError: here: names[0]: expected an integer, was 'a'
+""")
 
 
 MADE = """

@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import jsonschema
 import pytest
 from hypothesis import given, strategies as st
+from inline_snapshot import snapshot
 
 from ktdeval.errors import PluginError
 from ktdeval.harness.arguments import AssetArg, Bounds, DayArg, Length, ToolArgumentError
 from ktdeval.harness.tool_definition import Refusal, Tool, call, json_tool, tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from support.masking.masking_market import BASE_ROW, CODES, MARKET, lens_of
+from support.refusals import refusals
 from support.searching import examples
 from support.tables import beside, on_each_row
 
@@ -422,22 +424,27 @@ def _hidden_type(context, price: "Decimal"):
     """Text."""
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (_no_context, "the first parameter must be the context"),
-        (_no_docstring, "a docstring is missing"),
-        (_no_annotation, "parameter k: an annotation is missing"),
-        (_star, "parameter names: must be a named parameter"),
-        (_strange_type, "has no JSON Schema"),
-        (_strange_keys, "keys of a dict must be strings"),
-        (_wrong_doc, "'lookbak', which is not a parameter; did you mean 'lookback'"),
-        (_hidden_type, "import it outside TYPE_CHECKING"),
-    ],
-)
-def test_a_function_that_makes_no_tool_is_refused_by_name(function, message):
-    with pytest.raises(PluginError, match=f"tool {function.__name__}: .*{message}"):
-        tool(function)
+def test_a_function_that_makes_no_tool_is_refused_by_name(tmp_path):
+    functions = (
+        _no_context,
+        _no_docstring,
+        _no_annotation,
+        _star,
+        _strange_type,
+        _strange_keys,
+        _wrong_doc,
+        _hidden_type,
+    )
+    assert refusals(tmp_path, tool, functions) == snapshot("""\
+PluginError: tool _no_context: the first parameter must be the context
+PluginError: tool _no_docstring: a docstring is missing; its text is what the model reads
+PluginError: tool _no_annotation: parameter k: an annotation is missing
+PluginError: tool _star: parameter names: must be a named parameter
+PluginError: tool _strange_type: parameter k: annotation <class 'bytes'> has no JSON Schema (it is not a type of JSON); use str, int, float, bool, Literal, AssetArg, list or dict
+PluginError: tool _strange_keys: parameter k: annotation dict[int, float] has no JSON Schema (keys of a dict must be strings); use str, int, float, bool, Literal, AssetArg, list or dict
+PluginError: tool _wrong_doc: its docstring describes 'lookbak', which is not a parameter; did you mean 'lookback'?
+PluginError: tool _hidden_type: an annotation can't be resolved: name 'Decimal' is not defined; import it outside TYPE_CHECKING
+""")
 
 
 def test_json_tool_gets_the_models_object_and_may_refuse_in_its_own_words():

@@ -7,10 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError, PluginError, StoreError
 from ktdeval.harness.agent import HarnessConfig
@@ -29,6 +31,7 @@ from ktdeval.testing import ConformanceError, check_scoring_task, random_snapsho
 from ktdeval.values import from_plain
 from ktdeval_builtin.react import ReactAgent
 from support.figures.scoring_cases import record as answer_record
+from support.refusals import refusals
 from support.tables import on_each_row
 
 SAMPLES = [
@@ -155,12 +158,6 @@ def test_a_figure_outside_its_range_is_the_plugins_error_and_names_the_fix() -> 
     with pytest.raises(PluginError, match=r"2.0 lies outside its range 0.0 … 1.0; declare its"):
         samples.score(0, {"answer": "5"})
 
-    with pytest.raises(ConfigError, match="'unanswered' counts samples without an answer"):
-        task_of(scores=("accuracy", "unanswered"))
-
-    with pytest.raises(ConfigError, match="scores: error: expected a ScoreDefinition, was tuple"):
-        task_of(scores={"error": (0.0, 1.0)})
-
 
 @on_each_row(
     "samples, problem",
@@ -195,21 +192,25 @@ def test_samples_that_cannot_be_recorded_are_refused(sample: Any, problem: str) 
         task_of(samples=[{"question": "?", **sample}])
 
 
-@pytest.mark.parametrize("scores", ["accuracy", (), (1,)])
-def test_scores_are_names_and_score_is_a_function(scores: Any) -> None:
-    with pytest.raises(ConfigError, match="task sums: scores: expected names such as"):
-        task_of(scores=scores)
-
-    with pytest.raises(
-        ConfigError, match="task sums: score: expected a function of answer and sample, was float"
-    ):
-        task_of(0.5)
-
-    with pytest.raises(
-        ConfigError,
-        match="task sums: score: expected a function of answer and sample: too many positional",
-    ):
-        task_of(lambda answer: True)
+def test_scores_are_names_and_score_is_a_function(tmp_path: Path) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"scores": "accuracy"},
+        {"scores": ()},
+        {"scores": (1,)},
+        {"scores": ("accuracy", "unanswered")},
+        {"scores": {"error": (0.0, 1.0)}},
+        {"score": 0.5},
+        {"score": lambda answer: True},
+    ]
+    assert refusals(tmp_path, lambda given: task_of(**given), wrong) == snapshot("""\
+ConfigError: task sums: scores: expected names such as ('accuracy',), was 'accuracy'
+ConfigError: task sums: scores: expected names such as ('accuracy',), was ()
+ConfigError: task sums: scores: expected names such as ('accuracy',), was (1,)
+ConfigError: task sums: scores: 'unanswered' counts samples without an answer in every task; choose another name
+ConfigError: task sums: scores: error: expected a ScoreDefinition, was tuple
+ConfigError: task sums: score: expected a function of answer and sample, was float
+ConfigError: task sums: score: expected a function of answer and sample: too many positional arguments
+""")
 
 
 def test_a_score_that_changes_its_sample_changes_no_question() -> None:

@@ -9,9 +9,11 @@ import json
 import math
 import random
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from msgspec import structs
 
@@ -50,6 +52,7 @@ from support.figures.scoring_cases import (
     scoring_card,
     scoring_inputs,
 )
+from support.refusals import refusals
 from support.tables import on_each_row
 
 REAL = market(synthetic=False)
@@ -484,46 +487,39 @@ def test_inputs_that_contradict_each_other_are_refused(
         build(dataclasses.replace(given(), **case[0]))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"extra": Score(1.0, 1)}, "score 'extra' is not defined in its scores"),
-        ({"distance": Score(12.5, 2.5)}, "score 'distance': n must be a count of samples, was 2.5"),
-        (
-            {"distance": Score(12.5, 2, (1.0, 2.0))},
-            "score 'distance': interval must be a ktdeval.stats.Interval, was",
-        ),
-        ({"distance": 1.0}, "score 'distance' is a float"),
-        (
-            {"distance": Score(math.nan, 19)},
-            r"score 'distance': nan lies outside its range 0\.0 … inf; fix the score",
-        ),
-        (
-            {"distance": Score(-1.0, 19)},
-            r"score 'distance': -1\.0 lies outside its range 0\.0 … inf",
-        ),
-        (
-            {"distance": Score(1.0, 19, baseline=-1.0)},
-            r"score 'distance': -1\.0 lies outside its range",
-        ),
-        ({"distance": Score(None, 0)}, "must have either a value or the reason"),
-        ({"distance": Score(1.0, 1, reason="why")}, "must have either a value or the reason"),
-        ({"distance": ...}, "score 'distance' is missing from what summarise"),
-    ],
-)
-def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(
-    changes: dict[str, Any], message: str
-) -> None:
+def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(tmp_path: Path) -> None:
     base = scoring_inputs()
-    scores = {name: score for name, score in {**base.scores, **changes}.items() if score is not ...}
-    with pytest.raises(PluginError, match=f"task name_probe: .*{message}"):
-        build_scoring_card(dataclasses.replace(base, scores=scores))
-
-    with pytest.raises(
-        PluginError,
-        match=r"task name_probe: summarise\(\) returned list, expected a mapping of names to Score",
-    ):
-        build_scoring_card(dataclasses.replace(base, scores=list(scores)))
+    changes: list[dict[str, Any]] = [
+        {"extra": Score(1.0, 1)},
+        {"distance": Score(12.5, 2.5)},
+        {"distance": Score(12.5, 2, (1.0, 2.0))},
+        {"distance": 1.0},
+        {"distance": Score(math.nan, 19)},
+        {"distance": Score(-1.0, 19)},
+        {"distance": Score(1.0, 19, baseline=-1.0)},
+        {"distance": Score(None, 0)},
+        {"distance": Score(1.0, 1, reason="why")},
+    ]
+    made = [{**base.scores, **change} for change in changes]
+    missing = {name: score for name, score in base.scores.items() if name != "distance"}
+    refused = refusals(
+        tmp_path,
+        lambda scores: build_scoring_card(dataclasses.replace(base, scores=scores)),
+        [*made, missing, list(missing)],
+    )
+    assert refused == snapshot("""\
+PluginError: task name_probe: score 'extra' is not defined in its scores
+PluginError: task name_probe: score 'distance': n must be a count of samples, was 2.5
+PluginError: task name_probe: score 'distance': interval must be a ktdeval.stats.Interval, was (1.0, 2.0)
+PluginError: task name_probe: score 'distance' is a float; summarise() must return Score objects
+PluginError: task name_probe: score 'distance': nan lies outside its range 0.0 … inf; fix the score, or the range that it declares
+PluginError: task name_probe: score 'distance': -1.0 lies outside its range 0.0 … inf; fix the score, or the range that it declares
+PluginError: task name_probe: score 'distance': -1.0 lies outside its range 0.0 … inf; fix the score, or the range that it declares
+PluginError: task name_probe: score 'distance' must have either a value or the reason why it has none
+PluginError: task name_probe: score 'distance' must have either a value or the reason why it has none
+PluginError: task name_probe: score 'distance' is missing from what summarise() returned
+PluginError: task name_probe: summarise() returned list, expected a mapping of names to Score
+""")
 
 
 # ---- the schemas

@@ -84,13 +84,16 @@ def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tm
 
 
 def test_before_the_first_entry_the_cache_is_empty_and_no_file_is_made(terminal, folder):
-    assert terminal.text("files", "list", "cache").splitlines() == [
-        f"{folder}/replies.sqlite: 0 replies, 0 bytes on disk",
-        f"{folder}/arrays: 0 entries of arrays, 0 bytes on disk",
-    ]
+    commands = ("list cache", "check cache", "prune --all")
+    said = "".join(terminal.text("files", *command.split()) for command in commands)
+
+    assert said.replace(str(folder), "FOLDER") == snapshot("""\
+FOLDER/replies.sqlite: 0 replies, 0 bytes on disk
+FOLDER/arrays: 0 entries of arrays, 0 bytes on disk
+FOLDER/replies.sqlite: 0 replies checked, all unchanged
+FOLDER/replies.sqlite: removed 0 replies, 0 bytes
+""")
     assert terminal.report("files", "list", "cache")["models"] == []
-    assert "0 replies checked, all unchanged" in terminal.text("files", "check", "cache")
-    assert "removed 0 replies" in terminal.text("files", "prune", "--all")
     assert not folder.exists()
 
 
@@ -151,10 +154,12 @@ files prune --max-size inf
   ktdeval: error: Invalid value for '--max-size': inf is not in the range 0<=x<=1000000000; see `ktdeval files prune --help`
 """)
 
-    near = "matches no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?"
     code, out, err = terminal.call("files", "prune", "--model", "openai/gpt9")
-
-    assert (code, "removed 0 replies" in out, near in err) == (0, True, True)
+    assert code == 0
+    assert (out + err).replace(str(shared), "CACHE") == snapshot("""\
+CACHE: removed 0 replies, 0 bytes
+ktdeval: warning: --model 'openai/gpt9' matches no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?
+""")
     assert "5 replies" in terminal.text("files", "list", "cache")
 
 
@@ -187,8 +192,7 @@ def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
     out = problems(terminal)
 
     assert "error [damaged] " in out
-    advice = "delete the file; requests that are repeated are then paid again"
-    assert f"  fix: {advice}\n" in out
+    assert "  fix: delete the file; requests that are repeated are then paid again\n" in out
 
 
 def test_files_that_are_no_cache_are_one_line(terminal, tmp_path, monkeypatch):

@@ -1,14 +1,13 @@
 """A run a remote model whose owner presents it as one of a model of this machine: no
 calls, no record of them, nothing to pay.
 
-The run is made once, of `openai/stub-x` behind HTTP. Its owner changes a copy as anybody can, with
+The run is made once, of `openai/stub-model` behind HTTP. Its owner changes a copy as anybody can, with
 everything computed anew that follows.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,15 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval_board.checking.check import CheckOptions, check_board
 from support.board import board_checked
-from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.providers.stub_provider import KEY, Stub, skip_without_sdks
 from support.runs.forging import edit_json, renewed
 from support.runs.run_support import SAME_MASK, TASK, WINDOW, Done, episodes, ktdeval
 
 skip_without_sdks()
 
-MODEL = "openai/stub-x"
+MODEL = "openai/stub-model"
 CARD = f"cards/{TASK}.json"
 IS_REMOTE = f"sent_as: is null, as for a local model, but {MODEL} is remote"
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    with running_stub(names=("stub-x",)) as running:
-        yield running
 
 
 def draw(run: Path, stub: Stub, market: Path) -> Done:
@@ -54,11 +47,6 @@ def whole(stub: Stub, market: Path, tmp_path_factory: pytest.TempPathFactory) ->
     assert done.code == 0, done
     assert ktdeval("card", "verify", run, cwd=run.parent).code == 0
     return run
-
-
-@pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / "run"))
 
 
 def without_calls(run: Path) -> None:

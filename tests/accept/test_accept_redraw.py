@@ -51,11 +51,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-@pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / "run"))
-
-
 def in_book(run: Path, statement: str) -> None:
     with closing(sqlite3.connect(run / "calls.sqlite")) as book, book:
         book.execute(statement)

@@ -47,31 +47,15 @@ OPTIONS = CheckOptions(today=ON)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, market: Path) -> Path:
-    return make_run(tmp_path_factory.mktemp("run") / "run", market)
-
-
-@pytest.fixture(scope="module")
-def other_run(tmp_path_factory: pytest.TempPathFactory, market: Path) -> Path:
-    return make_run(tmp_path_factory.mktemp("other") / "run", market, "builtin/momentum")
-
-
-@pytest.fixture(scope="module")
-def checked_board(tmp_path_factory: pytest.TempPathFactory, market: Path, run: Path) -> Path:
+def checked_board(tmp_path_factory: pytest.TempPathFactory, market: Path, whole: Path) -> Path:
     """A board with one good submission and its verdict; tests that change it make a copy."""
-    board = make_board(tmp_path_factory.mktemp("checked") / "board", market, run)
-    submit(board, run)
+    board = make_board(tmp_path_factory.mktemp("checked") / "board", market, whole)
+    submit(board, whole)
     report = check_board(board, load_plugins(), OPTIONS)
 
     assert report.findings == ()
 
     return board
-
-
-@pytest.fixture
-def board(tmp_path: Path, market: Path, run: Path) -> Path:
-    """A board with nothing on it."""
-    return make_board(tmp_path / "board", market, run)
 
 
 def check(board: Path, **options: Any) -> CheckReport:
@@ -142,11 +126,11 @@ def test_a_card_with_a_verdict_is_passed_over_until_a_part_is_missing(
     assert read_own(BoardFolder(board).verdict(card_id), Verdict).division == "renamed"
 
 
-def test_without_record_nothing_is_written_but_checks_run(board: Path, run: Path) -> None:
+def test_without_record_nothing_is_written_but_checks_run(board: Path, whole: Path) -> None:
     assert check(board) == CheckReport((), (), 0)
 
     BoardFolder(board).market("market").unlink()
-    submit(board, run)
+    submit(board, whole)
     before = tree(board)
     lines = list[str]()
     report = check_board(board, load_plugins(), replace(OPTIONS, record=False), lines.append)
@@ -180,13 +164,13 @@ def only_finding(report: CheckReport) -> tuple[str, str, str]:
 
 
 def test_orders_with_hindsight_are_found_from_the_models_replies(
-    board: Path, run: Path, other_run: Path, tmp_path: Path
+    board: Path, whole: Path, other_run: Path, tmp_path: Path
 ) -> None:
     def hindsight(_steps: Steps) -> Any:
         other = RunFolder.load(other_run)
         return to_plain(other.load_ledger(other.manifest.specs[0]).steps)
 
-    files = submit(board, forged(run, tmp_path / "forged", hindsight))
+    files = submit(board, forged(whole, tmp_path / "forged", hindsight))
     path, rule, message = only_finding(check(board))
 
     assert (Path(path).name, rule) == ("transcript.jsonl.zst", "ledger")
@@ -196,16 +180,16 @@ def test_orders_with_hindsight_are_found_from_the_models_replies(
 
 
 def test_a_fill_at_a_better_price_is_found_by_executing_it(
-    board: Path, run: Path, tmp_path: Path
+    board: Path, whole: Path, tmp_path: Path
 ) -> None:
-    submit(board, forged(run, tmp_path / "forged", richer))
+    submit(board, forged(whole, tmp_path / "forged", richer))
     path, rule, message = only_finding(check(board))
     assert (Path(path).name, rule) == ("ledger.parquet", "ledger")
     assert "cash_minor: recorded" in message
 
 
-def test_a_card_is_not_executed_where_its_files_are_refused(board: Path, run: Path) -> None:
-    files = submit(board, run)
+def test_a_card_is_not_executed_where_its_files_are_refused(board: Path, whole: Path) -> None:
+    files = submit(board, whole)
     (BoardFolder(board).records(files.card_id) / "manifest.json").chmod(0o755)
     lines: list[str] = []
     report = check_board(board, load_plugins(), OPTIONS, lines.append)
@@ -224,9 +208,9 @@ def ktdeval_tasks(): return []
 
 
 def test_records_are_read_away_from_secrets_and_from_the_working_folder(
-    board: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    board: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit(board, run)
+    submit(board, whole)
     spy = tmp_path / "spy.py"
     spy.write_text(SPY)
     hostile = tmp_path / "hostile"
@@ -253,8 +237,8 @@ def test_records_are_read_away_from_secrets_and_from_the_working_folder(
 # --------------------------------------------------------------------------------------
 
 
-def test_records_elsewhere_leave_a_card_self_reported(board: Path, run: Path) -> None:
-    files = submit(board, run, stored="elsewhere")
+def test_records_elsewhere_leave_a_card_self_reported(board: Path, whole: Path) -> None:
+    files = submit(board, whole, stored="elsewhere")
     (card,) = check(board).checked
 
     assert card.tier == "self-reported"
@@ -264,10 +248,10 @@ def test_records_elsewhere_leave_a_card_self_reported(board: Path, run: Path) ->
 
 
 def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(
-    tmp_path: Path, market: Path, run: Path
+    tmp_path: Path, market: Path, whole: Path
 ) -> None:
-    board = make_board(tmp_path / "board", tmp_path / "nowhere", run)
-    files = submit(board, run)
+    board = make_board(tmp_path / "board", tmp_path / "nowhere", whole)
+    files = submit(board, whole)
     report = check(board)
 
     assert [card.tier for card in report.checked] == ["self-reported"]
@@ -427,7 +411,7 @@ def test_the_maintainers_run_is_shown_next_to_the_submitted_one(
 
 @pytest.mark.exhaustive
 def test_a_run_of_another_plan_is_no_rerun(
-    checked_board: Path, run: Path, other_run: Path, market: Path, tmp_path: Path
+    checked_board: Path, whole: Path, other_run: Path, market: Path, tmp_path: Path
 ) -> None:
     board = copied(checked_board, tmp_path)
     warmer = make_run(tmp_path / "warmer", market, "builtin/chaos", temperature=1.0)
@@ -437,7 +421,7 @@ def test_a_run_of_another_plan_is_no_rerun(
 
     for own, message in (
         (warmer, r"call.temperature: submitted 0.7, found 1.0"),
-        (run, "is the submitted card itself"),
+        (whole, "is the submitted card itself"),
         (other_run, "no valid card on the board has its division, model and agent"),
         (longer, "contains no card of a division of this board"),
     ):
@@ -447,9 +431,9 @@ def test_a_run_of_another_plan_is_no_rerun(
 
 @pytest.mark.exhaustive
 def test_a_rerun_whose_records_do_not_give_its_card_is_refused(
-    checked_board: Path, run: Path, tmp_path: Path
+    checked_board: Path, whole: Path, tmp_path: Path
 ) -> None:
-    own = forged(run, tmp_path / "forged", richer)
+    own = forged(whole, tmp_path / "forged", richer)
     with pytest.raises(
         VerificationError, match=r"its records do not reproduce its card: .*ledger\.parquet"
     ):
@@ -482,8 +466,8 @@ def test_a_later_check_takes_nothing_back(earlier: Any, new: Any, found: Any) ->
 # ----------------------------------------------------------------------------------------
 
 
-def test_a_withdrawn_card_is_not_executed(board: Path, run: Path) -> None:
-    submit(board, run)
+def test_a_withdrawn_card_is_not_executed(board: Path, whole: Path) -> None:
+    submit(board, whole)
     withdraw(board)
     report = check(board)
     assert (report.findings, report.checked) == ((), ())
@@ -522,9 +506,9 @@ def test_one_card_can_be_asked_for_and_must_be_there(
 
 
 def test_the_command_prints_findings_and_ends_with_their_exit_code(
-    board: Path, run: Path, tmp_path: Path
+    board: Path, whole: Path, tmp_path: Path
 ) -> None:
-    files = submit(board, run)
+    files = submit(board, whole)
     done = ktdeval("leaderboard", "--on", ON, "check", board, cwd=tmp_path)
 
     assert (done.code, "builtin/chaos · react · blinded" in done.err) == (0, True)

@@ -19,19 +19,7 @@ from ktdeval_board.checking import records
 from ktdeval_board.checking.record_sandbox import lines_problem, table_problem
 from ktdeval_board.checking.records import check_records, copy_records
 from support.board.board_cards import card_of
-from support.board.board_checked import make_board, make_run, recorded_card, renew, submit
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, market: Path) -> Path:
-    return make_run(tmp_path_factory.mktemp("run") / "run", market)
-
-
-@pytest.fixture
-def board(tmp_path: Path, market: Path, run: Path) -> Path:
-    """A board with nothing on it."""
-    return make_board(tmp_path / "board", market, run)
-
+from support.board.board_checked import recorded_card, renew, submit
 
 # -- records as files
 # --------------------------------------------------------------------------------------------
@@ -54,9 +42,9 @@ UNREADABLE = "can't be read as a regular file"
     ],
 )
 def test_records_that_are_not_as_listed_are_refused_unread(
-    board: Path, run: Path, tmp_path: Path, change: str, found: str, words: str
+    board: Path, whole: Path, tmp_path: Path, change: str, found: str, words: str
 ) -> None:
-    case = recorded_card(board, submit(board, run))
+    case = recorded_card(board, submit(board, whole))
     subprocess.run(["sh", "-ec", change], cwd=case.source, check=True)
     findings = copy_records(case, tmp_path / "private")
     messages = {f"{Path(each.path).name} {each.rule}": each.message for each in findings}
@@ -66,8 +54,8 @@ def test_records_that_are_not_as_listed_are_refused_unread(
     assert not list((tmp_path / "private").rglob("*.py"))
 
 
-def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_path: Path) -> None:
-    files = submit(board, run)
+def test_records_over_a_limit_are_refused_unread(board: Path, whole: Path, tmp_path: Path) -> None:
+    files = submit(board, whole)
     listed = json.loads(files.records.read_text())
     listed["files"][-1]["bytes"] = 2_000_001  # the manifest
     files.records.write_text(json.dumps(listed))
@@ -96,9 +84,9 @@ def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_pat
     ids=range(7),
 )
 def test_a_manifest_that_is_none_is_refused_in_one_line(
-    board: Path, run: Path, text: bytes, rule: str
+    board: Path, whole: Path, text: bytes, rule: str
 ) -> None:
-    files = submit(board, run)
+    files = submit(board, whole)
     renew(board, files, "manifest.json", text)
     (finding,) = check_records(recorded_card(board, files)).findings
 
@@ -177,9 +165,9 @@ def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
     assert str(table_problem(path, 1_000_000, 10)).startswith("is not a Parquet file")
 
 
-def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run: Path) -> None:
-    files = submit(board, run)
-    episode = card_of(run)["episodes"][0]["id"]
+def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, whole: Path) -> None:
+    files = submit(board, whole)
+    episode = card_of(whole)["episodes"][0]["id"]
     renew(board, files, f"episodes/{episode}/transcript.jsonl.zst", packed(bytes(50_000_000)))
     renew(board, files, f"episodes/{episode}/ledger.parquet", b"nothing")
     evidence = check_records(recorded_card(board, files, unpacked_mb=1))
@@ -188,11 +176,13 @@ def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run
     assert found == {("transcript.jsonl.zst", "size"), ("ledger.parquet", "size")}
 
 
-def test_a_table_with_a_false_footer_is_stopped_by_the_memory_limit(board: Path, run: Path) -> None:
+def test_a_table_with_a_false_footer_is_stopped_by_the_memory_limit(
+    board: Path, whole: Path
+) -> None:
     """A million references to one long text: little on disk and by its footer, a terabyte in
     memory.
     """
-    files = submit(board, run)
+    files = submit(board, whole)
     text = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int32()), ["x" * 1_000_000])
     orders = pa.ListArray.from_arrays(pa.array([0, 1_000_000], pa.int32()), text)
     sink = pa.BufferOutputStream()
@@ -201,7 +191,7 @@ def test_a_table_with_a_false_footer_is_stopped_by_the_memory_limit(board: Path,
 
     assert len(bomb) < 10_000
 
-    episode = card_of(run)["episodes"][0]["id"]
+    episode = card_of(whole)["episodes"][0]["id"]
     renew(board, files, f"episodes/{episode}/ledger.parquet", bomb)
     evidence = check_records(recorded_card(board, files, unpacked_mb=16))
 
@@ -212,9 +202,9 @@ def test_a_table_with_a_false_footer_is_stopped_by_the_memory_limit(board: Path,
 
 @pytest.mark.exhaustive
 def test_a_job_that_takes_too_long_is_ended_and_the_next_one_is_done(
-    board: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+    board: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = recorded_card(board, submit(board, run))
+    case = recorded_card(board, submit(board, whole))
     with monkeypatch.context() as patch:
         for name in ("_SPARE_SECONDS", "_SECONDS_OF_EPISODE"):
             patch.setattr(records, name, 0)

@@ -33,15 +33,7 @@ LONG_WINDOW = "2024-01-15:2024-04-12"
 # chaos may fail in any number of steps in a row, which shall not stop a run here
 PATIENT = ("--max-failures", 1000)
 MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, *SAME_MASK, *PATIENT)
-REMEMBERING = (*MIXED, "--agent", "remembering", "--windows", WINDOW)
-
-
-@pytest.fixture(scope="module")
-def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of an agent with a memory that nothing interrupted."""
-    folder = tmp_path_factory.mktemp("whole")
-    assert ktdeval(*REMEMBERING, "--data", market, "--out", folder / "run", cwd=folder).code == 0
-    return folder / "run"
+WHOLE = (*MIXED, "--agent", "remembering", "--windows", WINDOW)
 
 
 # -- equal runs
@@ -163,7 +155,7 @@ def test_records_after_twenty_random_kills_equal_an_uninterrupted_run(
 def test_run_killed_right_after_a_step_resumes_and_repeats_no_call(
     market: Path, whole: Path, tmp_path: Path, step: int
 ) -> None:
-    words = (*REMEMBERING, "--data", market, "--out", tmp_path / "run")
+    words = (*WHOLE, "--data", market, "--out", tmp_path / "run")
     log = tmp_path / "calls"
     environment = {"RUN_PLUGIN_CALL_LOG": str(log)}
     done = ktdeval(
@@ -191,7 +183,7 @@ def test_killed_around_the_writing_of_any_file_nothing_is_half_done(
     market: Path, whole: Path, tmp_path: Path, rename: int, moment: str
 ) -> None:
     """Manifest, ledger, transcript, mark of completeness, card: each appears by a rename."""
-    words = (*REMEMBERING, "--data", market, "--out", tmp_path / "run")
+    words = (*WHOLE, "--data", market, "--out", tmp_path / "run")
     done = ktdeval(
         *words, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AT_RENAME": f"{rename}:{moment}"}
     )
@@ -205,7 +197,7 @@ def test_killed_around_the_writing_of_any_file_nothing_is_half_done(
 
 
 def test_a_run_has_no_further_moments_than_those_renames(market: Path, tmp_path: Path) -> None:
-    words = (*REMEMBERING, "--data", market, "--out", tmp_path / "run")
+    words = (*WHOLE, "--data", market, "--out", tmp_path / "run")
     assert (
         ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AT_RENAME": "6:before"}).code
         == 0

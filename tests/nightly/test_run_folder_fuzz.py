@@ -15,11 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ktdeval.cli.main import main
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunConfig, evaluate
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values import build
 from support.json_places import Place, places, with_value
@@ -28,6 +24,7 @@ from support.runs.run_support import WINDOW, episodes
 from support.searching import is_searching
 
 TASK = "bright_open_research"
+WHOLE = f"--model builtin/momentum --tasks {TASK} --windows {WINDOW} --limit 2 --quiet".split()
 WRONG: tuple[Any, ...] = (
     None,
     True,
@@ -41,14 +38,6 @@ WRONG: tuple[Any, ...] = (
     {},
     {"x": {"y": None}},
 )
-
-
-@pytest.fixture(scope="module")
-def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("fuzz") / "run"
-    given = {"tasks": (TASK,), "windows": (WINDOW,), "limit": 2, "data": str(market), "quiet": True}
-    evaluate(RunConfig(model="builtin/momentum", out=str(out), **given), load_plugins())
-    return out
 
 
 def run_command(*words: object) -> tuple[int, str]:
@@ -135,9 +124,8 @@ def commands(run: Path, market: Path, out: Path) -> tuple[tuple[object, ...], ..
 
 
 def test_every_field_of_a_manifest_of_each_wrong_type_is_one_line(
-    original: Path, market: Path, tmp_path: Path
+    run: Path, market: Path, tmp_path: Path
 ) -> None:
-    run = Path(shutil.copytree(original, tmp_path / "run"))
     manifest = json.loads((run / "manifest.json").read_text())
 
     def changes(wrong: tuple[Any, ...]) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -169,12 +157,11 @@ def of_each_kind(found: Iterable[Place]) -> list[Place]:
 
 
 def test_every_field_of_a_record_of_a_wrong_type_is_one_line(
-    original: Path, market: Path, tmp_path: Path
+    run: Path, market: Path, tmp_path: Path
 ) -> None:
     """Of fields in the same place of list items the first and the last; with `--hypothesis-profile
     search` all of them.
     """
-    run = Path(shutil.copytree(original, tmp_path / "run"))
     chosen = list if is_searching() else of_each_kind
     values = (None, [[1]]) if is_searching() else ([[1]],)
     (folder,) = episodes(run)
@@ -211,10 +198,10 @@ def replace_second(folder: Path, entry: Any) -> None:
 
 
 def test_pipe_device_or_socket_in_place_of_a_file_is_reported_at_once(
-    original: Path, market: Path, tmp_path: Path
+    whole: Path, market: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    files = sorted(path.relative_to(original) for path in original.rglob("*") if path.is_file())
+    files = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
 
     def changes() -> Iterator[tuple[str, Callable[[], Any]]]:
         for name in (
@@ -232,7 +219,7 @@ def test_pipe_device_or_socket_in_place_of_a_file_is_reported_at_once(
 
                 def put(name: Path = name, make: Callable[[Path], Any] = make) -> None:
                     shutil.rmtree(run, ignore_errors=True)
-                    shutil.copytree(original, run)
+                    shutil.copytree(whole, run)
                     (run / name).unlink(missing_ok=True)
                     make(run / name)
 

@@ -1,6 +1,7 @@
-"""The worlds of tests, each built once.
+"""The worlds of tests, each built once: a market, runs on it, a board, a grid.
 
-What a whole session shares is to be read; who changes it asks for the copy of its own.
+What a whole session shares is to be read; who changes it asks for the copy of its own. A module may
+put another world of a name in its place: `run` copies the module's own `whole`, if it has one.
 
 Any test run imports this module: what builds a world is imported when the world is asked for.
 """
@@ -50,3 +51,59 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own_market(market: Path, tmp_path: Path) -> Path:
     """A copy of the small market, to be changed."""
     return Path(shutil.copytree(market, tmp_path / "market"))
+
+
+# -- runs
+
+
+@pytest.fixture(scope="session")
+def usual_run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of a keyless model, over one month of the small market: to be read."""
+    from support.board.board_checked import make_run
+
+    return make_run(tmp_path_factory.mktemp("usual") / "run", market)
+
+
+@pytest.fixture(scope="session")
+def other_run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of another model: to be read."""
+    from support.board.board_checked import make_run
+
+    return make_run(tmp_path_factory.mktemp("other") / "run", market, "builtin/momentum")
+
+
+@pytest.fixture(scope="module")
+def whole(
+    request: pytest.FixtureRequest, market: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The finished run, to be read: on the small market by the words that the module has in
+    `WHOLE`, or the usual one.
+    """
+    words = getattr(request.module, "WHOLE", None)
+    if words is None:
+        return request.getfixturevalue("usual_run")
+
+    from support.runs.run_support import ktdeval
+
+    folder = tmp_path_factory.mktemp("whole")
+    done = ktdeval("--data", market, *words, "--out", folder / "run", cwd=folder)
+    assert done.code == 0, done
+
+    return folder / "run"
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run, to be changed."""
+    return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
+# -- boards and grids
+
+
+@pytest.fixture
+def board(market: Path, whole: Path, tmp_path: Path) -> Path:
+    """A board of one division, that of the finished run, with nothing on it."""
+    from support.board.board_checked import make_board
+
+    return make_board(tmp_path / "board", market, whole)

@@ -20,7 +20,7 @@ from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import board_data, card_data
 from support.board.board_cards import put_json, verdict_of
-from support.board.board_checked import change_card, make_board, make_run, submit
+from support.board.board_checked import change_card, make_board, submit
 
 ON = "2026-03-02"
 LIES: dict[str, Any] = {
@@ -33,20 +33,10 @@ LIES: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="session")
-def runs(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs on one market."""
-    home = tmp_path_factory.mktemp("described")
-    make_run(home / "chaos", market)
-    make_run(home / "momentum", market, model="builtin/momentum")
-
-    return home
-
-
 @pytest.fixture
-def board(market: Path, runs: Path, tmp_path: Path) -> Path:
+def board(market: Path, whole: Path, tmp_path: Path) -> Path:
     """A board whose first card is one run's."""
-    return make_board(tmp_path / "board", market, runs / "chaos", baselines=[])
+    return make_board(tmp_path / "board", market, whole, baselines=[])
 
 
 def lied(board: Path, files: CardFiles, *fields: str) -> CardFiles:
@@ -66,10 +56,10 @@ def checked(board: Path) -> CheckReport:
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", ["repository", "elsewhere"])
 def test_the_first_card_that_misdescribes_the_market_is_refused(
-    board: Path, runs: Path, stored: str
+    board: Path, whole: Path, other_run: Path, stored: str
 ) -> None:
-    liar = lied(board, submit(board, runs / "chaos", stored), "name", "source", "repairs")
-    honest = submit(board, runs / "momentum")
+    liar = lied(board, submit(board, whole, stored), "name", "source", "repairs")
+    honest = submit(board, other_run)
     report = checked(board)
 
     assert {(each.path, each.rule) for each in report.findings} == {
@@ -87,10 +77,10 @@ def test_the_first_card_that_misdescribes_the_market_is_refused(
 
 @pytest.mark.parametrize("field", LIES)
 def test_a_board_that_opened_its_market_needs_no_other_card_to_tell(
-    board: Path, runs: Path, field: str
+    board: Path, whole: Path, field: str
 ) -> None:
     checked(board)  # without a card: the market alone is written
-    lied(board, submit(board, runs / "chaos"), field)
+    lied(board, submit(board, whole), field)
     refused, _ = check_content(board, load_rules(board), load_errata(board), ON)
 
     assert [(each.rule, each.message.split(":")[0]) for each in refused] == [
@@ -98,21 +88,21 @@ def test_a_board_that_opened_its_market_needs_no_other_card_to_tell(
     ]
 
 
-def test_the_benchmark_is_that_of_the_market(board: Path, runs: Path) -> None:
+def test_the_benchmark_is_that_of_the_market(board: Path, whole: Path) -> None:
     def change(card: dict[str, Any]) -> None:
         (policy,) = card["reference"]["benchmark_buy_and_hold"].values()
         policy["metrics"]["total_return"]["value"] = 0.5
 
     checked(board)
-    change_card(board, submit(board, runs / "chaos"), change)
+    change_card(board, submit(board, whole), change)
     refused, _ = check_content(board, load_rules(board), load_errata(board), ON)
 
     assert {each.rule for each in refused} == {"reference"}
 
 
-def test_days_of_windows_are_those_of_the_market(board: Path, runs: Path) -> None:
+def test_days_of_windows_are_those_of_the_market(board: Path, whole: Path) -> None:
     checked(board)
-    submit(board, runs / "chaos")
+    submit(board, whole)
     loaded = load_board(board)
     market = load_markets(loaded.folder, loaded.rules)["market"]
     (entry,) = loaded.entries
@@ -129,9 +119,11 @@ def test_days_of_windows_are_those_of_the_market(board: Path, runs: Path) -> Non
     )
 
 
-def test_where_no_market_was_opened_no_card_describes_it(board: Path, runs: Path) -> None:
-    liar = lied(board, submit(board, runs / "chaos", "elsewhere"))
-    honest = submit(board, runs / "momentum", "elsewhere")
+def test_where_no_market_was_opened_no_card_describes_it(
+    board: Path, whole: Path, other_run: Path
+) -> None:
+    liar = lied(board, submit(board, whole, "elsewhere"))
+    honest = submit(board, other_run, "elsewhere")
     refused, sound = check_content(board, load_rules(board), load_errata(board), ON)
 
     assert (refused, len(sound)) == ([], 2)
@@ -164,12 +156,14 @@ def test_where_no_market_was_opened_no_card_describes_it(board: Path, runs: Path
     ] * 2
 
 
-def test_the_first_card_does_not_say_which_way_is_better(board: Path, runs: Path) -> None:
+def test_the_first_card_does_not_say_which_way_is_better(
+    board: Path, whole: Path, other_run: Path
+) -> None:
     def turn(card: dict[str, Any]) -> None:
         card["metrics"]["total_return"]["better"] = "lower"
 
-    liar = change_card(board, submit(board, runs / "chaos", "elsewhere"), turn)
-    honest = submit(board, runs / "momentum", "elsewhere")
+    liar = change_card(board, submit(board, whole, "elsewhere"), turn)
+    honest = submit(board, other_run, "elsewhere")
     report = checked(board)
     ((path, rule),) = [(each.path, each.rule) for each in report.findings]
 

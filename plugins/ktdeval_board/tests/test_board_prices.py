@@ -17,7 +17,7 @@ from ktdeval_board.ranking.table import rank_division
 from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import card_data
 from support.board.board_cards import put_json, verdict_of
-from support.board.board_checked import change_card, make_board, make_run, submit
+from support.board.board_checked import change_card, make_board, submit
 from support.tables import on_each_row
 
 OURS = {
@@ -39,12 +39,6 @@ NEARLY_NOTHING = {
 # 1,000,000 of the prompt, of which 400,000 cached, and 100,000 of replies.
 TOKENS = {"input_tokens": 1_000_000, "cache_read_tokens": 400_000, "output_tokens": 100_000}
 BY_HAND = 0.6 * 2.0 + 0.4 * 0.5 + 0.1 * 10.0
-
-
-@pytest.fixture(scope="session")
-def run(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a keyless model."""
-    return make_run(tmp_path_factory.mktemp("priced") / "run", market)
 
 
 def claim(card: dict[str, Any]) -> None:
@@ -90,9 +84,9 @@ def cost_in(table: Table) -> float | None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_submitters_price_is_labelled_and_ranks_nobody(
-    tmp_path: Path, market: Path, run: Path
+    tmp_path: Path, market: Path, whole: Path
 ) -> None:
-    board = priced_board(tmp_path / "board", market, run)
+    board = priced_board(tmp_path / "board", market, whole)
     entry, table = only(board)
 
     assert "price by submitter" in entry.labels
@@ -109,9 +103,9 @@ def test_a_submitters_price_is_labelled_and_ranks_nobody(
 
 
 def test_the_boards_own_price_replaces_a_submitters_everywhere(
-    tmp_path: Path, market: Path, run: Path
+    tmp_path: Path, market: Path, whole: Path
 ) -> None:
-    board = priced_board(tmp_path / "board", market, run, prices=[OURS])
+    board = priced_board(tmp_path / "board", market, whole, prices=[OURS])
     entry, table = only(board)
 
     assert "price by submitter" not in entry.labels
@@ -141,10 +135,10 @@ def test_the_boards_own_price_replaces_a_submitters_everywhere(
     (["other/*"], None),
 )
 def test_the_most_specific_pattern_has_the_price(
-    tmp_path: Path, market: Path, run: Path, matches: list[str], price: float | None
+    tmp_path: Path, market: Path, whole: Path, matches: list[str], price: float | None
 ) -> None:
     prices = [{**OURS, "match": each, "input": n} for n, each in enumerate(matches, 1)]
-    board = priced_board(tmp_path / "board", market, run, prices=prices)
+    board = priced_board(tmp_path / "board", market, whole, prices=prices)
     found = board.rules.price_of("acme/one")
     assert (None if found is None else found.input) == price
 
@@ -157,8 +151,8 @@ def test_the_most_specific_pattern_has_the_price(
     ("input", -1.0),
 )
 def test_rules_refuse_prices_that_say_too_little(
-    tmp_path: Path, market: Path, run: Path, field: str, value: object
+    tmp_path: Path, market: Path, whole: Path, field: str, value: object
 ) -> None:
-    board = make_board(tmp_path / "board", market, run, prices=[{**OURS, field: value}])
+    board = make_board(tmp_path / "board", market, whole, prices=[{**OURS, field: value}])
     with pytest.raises(ConfigError, match=f"prices.*{field}"):
         load_rules(board)

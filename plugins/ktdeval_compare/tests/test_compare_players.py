@@ -17,6 +17,12 @@ from support.terminal import Terminal
 MARKET = random_snapshot(seed=4, n_assets=40, n_days=30)
 ROWS = range(5, 17)
 
+WHOLE = (
+    *("--model", "builtin/random", "--tasks", "blinded_open_research", "--data", "synthetic"),
+    *("--windows", "W5,W9", "--limit", "6", "--quiet"),
+)
+
+
 # ==== the standing
 
 
@@ -59,15 +65,6 @@ def test_who_is_last_or_first_has_an_interval_and_a_p_value_above_zero(
 # ==== the command
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two windows of six days, with a model that trades at random."""
-    folder = tmp_path_factory.mktemp("players") / "run"
-    words = ["--model", "builtin/random", "--tasks", "blinded_open_research", "--quiet"]
-    assert main([*words, "--windows", "W5,W9", "--limit", "6", "--out", str(folder)]) == 0
-    return folder
-
-
 def players_of(terminal: Terminal, run: Path, *options: str) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = terminal.report("compare", "luck", str(run), *options)[
         "players"
@@ -77,8 +74,8 @@ def players_of(terminal: Terminal, run: Path, *options: str) -> list[dict[str, o
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_row_an_episode_and_one_over_all(run: Path, terminal: Terminal) -> None:
-    rows = players_of(terminal, run, "--players", "200")
+def test_a_row_an_episode_and_one_over_all(whole: Path, terminal: Terminal) -> None:
+    rows = players_of(terminal, whole, "--players", "200")
 
     assert [(row["window"], row["seed"], row["n"]) for row in rows] == [
         ("W5", 0, 200),
@@ -86,7 +83,7 @@ def test_a_row_an_episode_and_one_over_all(run: Path, terminal: Terminal) -> Non
         ("all", None, 200),
     ]
     first, second, pooled = (row["standing"] for row in rows)
-    card = json.loads((run / "cards/blinded_open_research.json").read_text())
+    card = json.loads((whole / "cards/blinded_open_research.json").read_text())
     own = [episode["metrics"]["total_return"]["value"] for episode in card["episodes"]]
     assert [first["own"], second["own"]] == pytest.approx(own, abs=1e-12)
     assert pooled["own"] == pytest.approx(sum(own) / 2, abs=1e-12)
@@ -97,19 +94,19 @@ def test_a_row_an_episode_and_one_over_all(run: Path, terminal: Terminal) -> Non
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_players_are_those_of_their_seed(run: Path, terminal: Terminal) -> None:
-    once = players_of(terminal, run, "--players", "100")
+def test_players_are_those_of_their_seed(whole: Path, terminal: Terminal) -> None:
+    once = players_of(terminal, whole, "--players", "100")
 
-    assert players_of(terminal, run, "--players", "100", "--seed", "0") == once
-    assert players_of(terminal, run, "--players", "100", "--seed", "1") != once
+    assert players_of(terminal, whole, "--players", "100", "--seed", "0") == once
+    assert players_of(terminal, whole, "--players", "100", "--seed", "1") != once
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_the_table_says_how_many_players_an_entrant_beats(run: Path, terminal: Terminal) -> None:
-    rows = players_of(terminal, run, "--players", "100")
+def test_the_table_says_how_many_players_an_entrant_beats(whole: Path, terminal: Terminal) -> None:
+    rows = players_of(terminal, whole, "--players", "100")
 
-    lines = terminal.text("compare", "luck", str(run), "--players", "100").splitlines()
+    lines = terminal.text("compare", "luck", str(whole), "--players", "100").splitlines()
 
     title = next(line for line in lines if line.startswith("Random players"))
     assert title.startswith("Random players, 100 an episode")

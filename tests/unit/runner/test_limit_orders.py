@@ -21,7 +21,7 @@ from ktdeval.runner.scoring.score import rescore
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from support.runs.export_runs import script
 from support.runs.forging import execute_again
-from support.runs.run_support import SAME_MASK, WINDOW, Done, copy_run, ktdeval
+from support.runs.run_support import SAME_MASK, WINDOW, Done, ktdeval
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "limit_orders.yaml"
 TASK = "bright_limit_orders"
@@ -42,7 +42,7 @@ def quiet_names(snapshot: MarketSnapshot, row: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a script that buys three names: at the open, at its limit, and not at all."""
     folder = tmp_path_factory.mktemp("limits")
     snapshot = load_snapshot(market)
@@ -93,10 +93,10 @@ def first_orders(ledger: Ledger) -> tuple[OrderRecord, ...]:
 
 
 @pytest.mark.slow
-def test_a_ledger_keeps_limits_and_what_became_of_the_orders(original: Path, market: Path) -> None:
+def test_a_ledger_keeps_limits_and_what_became_of_the_orders(whole: Path, market: Path) -> None:
     snapshot = load_snapshot(market)
     row = window_rows(snapshot.days, *WINDOW.split(":"))[0]
-    opened, at_limit, missed = first_orders(load_ledger(episode(original) / "ledger.parquet"))
+    opened, at_limit, missed = first_orders(load_ledger(episode(whole) / "ledger.parquet"))
     column = snapshot.asset_index[str(opened.code)]
 
     assert (opened.status, opened.price_ticks) == (
@@ -107,9 +107,9 @@ def test_a_ledger_keeps_limits_and_what_became_of_the_orders(original: Path, mar
     assert (missed.status, missed.rule) == ("rejected", "limit")
 
 
-def test_a_ledger_has_the_column_of_limits_only_where_an_order_has_one(original: Path) -> None:
-    ledger = load_ledger(episode(original) / "ledger.parquet")
-    assert encode_ledger(ledger) == (episode(original) / "ledger.parquet").read_bytes()
+def test_a_ledger_has_the_column_of_limits_only_where_an_order_has_one(whole: Path) -> None:
+    ledger = load_ledger(episode(whole) / "ledger.parquet")
+    assert encode_ledger(ledger) == (episode(whole) / "ledger.parquet").read_bytes()
     assert b"limit_ticks" in encode_ledger(ledger)
 
     held = Ledger(ledger.spec, ledger.initial_cash_minor, ledger.steps[1:])
@@ -121,8 +121,8 @@ def verify(run: Path) -> Done:
 
 
 @pytest.mark.slow
-def test_a_run_with_limits_verifies(original: Path) -> None:
-    assert verify(original).code == 0
+def test_a_run_with_limits_verifies(whole: Path) -> None:
+    assert verify(whole).code == 0
 
 
 def _raised(steps: list[dict[str, Any]]) -> None:
@@ -136,9 +136,8 @@ def _without(steps: list[dict[str, Any]]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [_raised, _without])
 def test_a_forged_limit_with_a_card_that_agrees_does_not_verify(
-    original: Path, market: Path, tmp_path: Path, change: Callable[[Any], None]
+    run: Path, market: Path, change: Callable[[Any], None]
 ) -> None:
-    run = copy_run(original, tmp_path / "run")
     plugins = load_plugins([str(EXAMPLE)])
     execute_again(run, episode(run), plugins, load_snapshot(market), change)
     (run / "cards" / f"{TASK}.json").unlink()

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 
 STEPS = 3
 SEEDS = 2
-WORDS = (
+WHOLE = (
     *("--plugin", PLUGIN, "--model", "test/mixed", "--agent", "remembering", "--tasks", TASK),
     *("--windows", WINDOW, "--limit", STEPS, "--seeds", SEEDS, "--quiet", *SAME_MASK),
     *("--max-failures", 1000),
@@ -53,7 +53,7 @@ class Site:
 
     def run(self, machine: str = "one", **environment: str) -> Done:
         """Begin or resume the run."""
-        return self.call(machine, *WORDS, "--data", self.market, "--out", self.url, **environment)
+        return self.call(machine, *WHOLE, "--data", self.market, "--out", self.url, **environment)
 
     def call(self, machine: str, *words: object, **environment: str) -> Done:
         """A command on a machine."""
@@ -79,17 +79,6 @@ def site(
     monkeypatch.setenv("KTDEVAL_LEASE_S", "0.2")
     with mirrors_forgotten():
         yield Site(tmp_path, market, f"memory://bucket/{abs(hash(request.node.nodeid))}")
-
-
-@pytest.fixture(scope="module")
-def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run in a folder."""
-    folder = tmp_path_factory.mktemp("whole")
-    done = ktdeval(*WORDS, "--data", market, "--out", folder / "run", cwd=folder)
-
-    assert done.code == 0, done
-
-    return folder / "run"
 
 
 @pytest.fixture
@@ -161,11 +150,11 @@ def test_the_same_command_again_runs_no_step_and_writes_no_record(ran: Site) -> 
 
 
 def test_another_run_is_refused_and_so_is_a_url_with_other_files(ran: Site) -> None:
-    other = ran.call("one", *WORDS, "--limit", 2, "--data", ran.market, "--out", ran.url)
+    other = ran.call("one", *WHOLE, "--limit", 2, "--data", ran.market, "--out", ran.url)
     assert "contains another run (limit: 3; now 2)" in error_line(other)
 
     open_store(f"{ran.url}-notes").replace("notes.txt", b"")
-    words = (*WORDS, "--data", ran.market, "--out", f"{ran.url}-notes")
+    words = (*WHOLE, "--data", ran.market, "--out", f"{ran.url}-notes")
 
     assert "is not empty and is not a run (notes.txt)" in error_line(ran.call("one", *words))
 
@@ -280,7 +269,7 @@ def test_a_path_that_is_no_run_takes_no_url(site: Site) -> None:
 
 @pytest.mark.parametrize("url", ["s3://key:secret@bucket/x", "s3://bucket/x?token=secret"])
 def test_a_url_with_a_secret_is_refused_and_not_repeated(site: Site, url: str) -> None:
-    done = site.call("one", *WORDS, "--data", site.market, "--out", url)
+    done = site.call("one", *WHOLE, "--data", site.market, "--out", url)
     assert "since it is recorded" in error_line(done)
     assert "secret" not in done.err
 

@@ -38,15 +38,7 @@ from support.tables import on_each_row
 from support.waiting import wait_for
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
-MIXED = (*MIXED_RUN, "--limit", "6", "--quiet", *SAME_MASK)
-
-
-@pytest.fixture(scope="module")
-def whole(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of `MIXED`."""
-    folder = tmp_path_factory.mktemp("whole")
-    assert ktdeval(*MIXED, "--data", market, "--out", folder / "run", cwd=folder).code == 0
-    return folder / "run"
+WHOLE = (*MIXED_RUN, "--limit", "6", "--quiet", *SAME_MASK)
 
 
 def refused(cwd: Path, *words: object, **settings: Any) -> str:
@@ -230,11 +222,11 @@ UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
 
 @pytest.mark.parametrize(("name", "damage"), UNREADABLE.values(), ids=UNREADABLE)
 def test_data_that_can_not_be_read_are_refused(
-    market: Path, tmp_path: Path, name: str, damage: Callable[[Path], Any]
+    own_market: Path, tmp_path: Path, name: str, damage: Callable[[Path], Any]
 ) -> None:
-    data = shutil.copytree(market, tmp_path / "data")
-    damage(data / name)
-    assert str(data) in refused(tmp_path, *MOMENTUM, "--data", data, "--windows", WINDOW)
+    damage(own_market / name)
+    line = refused(tmp_path, *MOMENTUM, "--data", own_market, "--windows", WINDOW)
+    assert str(own_market) in line
 
 
 def test_a_file_or_an_empty_folder_is_no_market(tmp_path: Path) -> None:
@@ -435,7 +427,7 @@ def test_a_cache_folder_that_can_not_be_made_is_one_line_with_a_way_out(tmp_path
 def test_two_processes_never_run_one_folder_at_once(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
-    words = (*MIXED, "--data", market, "--out", "run")
+    words = (*WHOLE, "--data", market, "--out", "run")
     hold = tmp_path / "hold"
     hold.touch()
     first = start(*words, cwd=tmp_path, environment={"RUN_PLUGIN_HOLD": str(hold)})
@@ -455,9 +447,8 @@ def test_two_processes_never_run_one_folder_at_once(
 
 
 def test_hidden_files_of_other_programs_stay_and_do_not_prevent_resuming(
-    market: Path, whole: Path, tmp_path: Path
+    market: Path, run: Path, tmp_path: Path
 ) -> None:
-    shutil.copytree(whole, run := tmp_path / "run")
     episode = next((run / "episodes").iterdir())
     ours = episode / ".ledger.parquet.x1y2"
     foreign = (run / "cards" / ".ipynb_checkpoints", episode / ".DS_Store")
@@ -467,7 +458,7 @@ def test_hidden_files_of_other_programs_stay_and_do_not_prevent_resuming(
 
     foreign[0].mkdir()
 
-    assert ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path).code == 0
+    assert ktdeval(*WHOLE, "--data", market, "--out", run, cwd=tmp_path).code == 0
     assert [path.exists() for path in (ours, *foreign)] == [False, True, True]
 
 
@@ -487,7 +478,7 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(
     for size in (0, 2_000, 20_000, 50_000, 90_000, 130_000):
         run = tmp_path / f"run-{size}"
         steps = 0
-        words = (*MIXED, "--data", market, "--out", run)
+        words = (*WHOLE, "--data", market, "--out", run)
         for most in (size, size + 30_000):  # a little space becomes free in between
             done = ktdeval(*words, cwd=tmp_path, max_file_bytes=most)
             if done.code == 0:
@@ -510,10 +501,7 @@ def test_a_full_disk_is_reported_and_nothing_is_lost(
     assert any(of_journal for _, of_journal in failed_at)
 
 
-def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(
-    whole: Path, tmp_path: Path
-) -> None:
-    run = copy_run(whole, tmp_path / "run")
+def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(run: Path, tmp_path: Path) -> None:
     before = (run / "cards" / f"{TASK}.json").read_bytes()
     line = error_line(ktdeval("score", run, cwd=tmp_path, max_file_bytes=3_000))
 
@@ -529,7 +517,7 @@ def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(
 @pytest.fixture(scope="module")
 def interrupted(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of three episodes, killed after the fourth step of the first."""
-    words = (*MIXED, "--seeds", "3", "--data", market, "--out", "run")
+    words = (*WHOLE, "--seeds", "3", "--data", market, "--out", "run")
     folder = tmp_path_factory.mktemp("interrupted")
 
     assert (
@@ -570,7 +558,7 @@ def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(
     (journal,) = run.glob("episodes/*/journal.jsonl")
     journal.write_bytes(b"".join(damage(journal.read_bytes().splitlines(keepends=True))))
     before = journal.read_bytes()
-    line = error_line(ktdeval(*MIXED, "--seeds", "3", "--data", market, "--out", run, cwd=tmp_path))
+    line = error_line(ktdeval(*WHOLE, "--seeds", "3", "--data", market, "--out", run, cwd=tmp_path))
 
     assert line.startswith("1 episode did not finish")
     assert (
@@ -592,9 +580,8 @@ def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(
 @pytest.mark.parametrize("name", ["ledger.parquet", "transcript.jsonl.zst", "episode.json"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "folder"])
 def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
-    whole: Path, market: Path, tmp_path: Path, name: str, damage: str
+    run: Path, whole: Path, market: Path, tmp_path: Path, name: str, damage: str
 ) -> None:
-    run = copy_run(whole, tmp_path / "run")
     path = episodes(run)[0] / name
     path.unlink()
 
@@ -611,7 +598,7 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
         assert damage != "folder" or "Is a directory" in said
 
     if damage == "gone":
-        done = ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path)
+        done = ktdeval(*WHOLE, "--data", market, "--out", run, cwd=tmp_path)
         if name == "episode.json":  # not known to be complete: run anew
             assert done.code == 0
             assert records(run) == records(whole)
@@ -621,9 +608,8 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
 
 @pytest.mark.exhaustive
 def test_a_broken_manifest_is_one_line_for_every_command(
-    whole: Path, market: Path, tmp_path: Path
+    run: Path, whole: Path, market: Path, tmp_path: Path
 ) -> None:
-    run = copy_run(whole, tmp_path / "run")
     without_market = dumps_pretty(
         {**json.loads((run / "manifest.json").read_text()), "snapshot": ""}
     )
@@ -641,7 +627,7 @@ def test_a_broken_manifest_is_one_line_for_every_command(
         for words in (
             ("score", run),
             ("card", "verify", run),
-            (*MIXED, "--data", market, "--out", run),
+            (*WHOLE, "--data", market, "--out", run),
         ):
             assert "manifest.json" in error_line(ktdeval(*words, cwd=tmp_path))
 
@@ -758,7 +744,7 @@ def test_a_plugin_that_is_broken_is_named(
 def test_model_defect_fails_its_episode_in_one_line_and_resumes_once_fixed(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
-    words = (*MIXED, "--data", market, "--out", tmp_path / "run")
+    words = (*WHOLE, "--data", market, "--out", tmp_path / "run")
     done = ktdeval(*words, cwd=tmp_path, environment={"RUN_PLUGIN_DEFECT_AT_CALL": "9"})
     line = error_line(done)
 
@@ -830,7 +816,7 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
         "  return [Spec('odd', Odd, 'odd')]\n"
     )
     words = (
-        *MIXED,
+        *WHOLE,
         "--data",
         market,
         "--out",
@@ -843,7 +829,7 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
 
     assert message in error_line(ktdeval(*words, cwd=tmp_path))
     assert records(tmp_path / "run") == records(whole)
-    assert ktdeval(*MIXED, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+    assert ktdeval(*WHOLE, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
 
     assert_same(tmp_path / "run", whole)
 
@@ -881,7 +867,7 @@ def test_failing_observer_plugin_is_dropped_with_a_warning(
         f"{HEAD}@hookimpl\ndef ktdeval_event(event):\n    raise RuntimeError('blind')\n"
     )
     done = ktdeval(
-        *MIXED, "--plugin", "./watch.py", "--data", market, "--out", tmp_path / "run", cwd=tmp_path
+        *WHOLE, "--plugin", "./watch.py", "--data", market, "--out", tmp_path / "run", cwd=tmp_path
     )
 
     assert done.code == 0

@@ -72,19 +72,10 @@ def own_config(market: Path, out: Path, **call: Any) -> RunConfig:
     )
 
 
-@pytest.fixture(scope="module")
-def plain(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run under a key of its own."""
-    out = tmp_path_factory.mktemp("plain") / "run"
-    evaluate(own_config(market, out), load_plugins())
-
-    return out
-
-
 @pytest.fixture
-def key_file(plain: Path, tmp_path: Path) -> Path:
+def key_file(other_run: Path, tmp_path: Path) -> Path:
     """The answered registration of such a run."""
-    registration = registration_of(RunFolder.load(plain))
+    registration = registration_of(RunFolder.load(other_run))
     return write_key(tmp_path / "key.json", registration)
 
 
@@ -164,9 +155,9 @@ def test_a_mask_key_and_a_registration_cannot_be_combined(
     ],
 )
 def test_a_registration_that_was_changed_open_or_unreadable_is_refused(
-    plain: Path, tmp_path: Path, name: str, words: str
+    other_run: Path, tmp_path: Path, name: str, words: str
 ) -> None:
-    registration = registration_of(RunFolder.load(plain))
+    registration = registration_of(RunFolder.load(other_run))
     changed = to_plain(msgspec.structs.replace(registration, division="other"))
     write_key(tmp_path / "changed.json", registration, registration=changed)
     write_key(tmp_path / "short.json", registration, mask_key="5")

@@ -45,7 +45,6 @@ from support.runs.run_support import (
     WINDOW,
     Done,
     card_of,
-    copy_run,
     error_line,
     ktdeval,
 )
@@ -53,27 +52,8 @@ from support.runs.run_support import (
 pytestmark = pytest.mark.slow
 
 LIMIT = 7
+WHOLE = (*MIXED_RUN, "--limit", LIMIT, *SAME_MASK)
 Path_ = tuple[str | int, ...]
-
-
-@pytest.fixture(scope="module")
-def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that verifies: orders of all kinds, failures, retries."""
-    folder = tmp_path_factory.mktemp("original")
-    words = (*MIXED_RUN, "--limit", LIMIT, *SAME_MASK)
-
-    assert ktdeval(*words, "--data", market, "--out", folder / "run", cwd=folder).code == 0
-
-    done = ktdeval("card", "verify", folder / "run", cwd=folder)
-    assert done.code == 0, done
-
-    return folder / "run"
-
-
-@pytest.fixture
-def run(original: Path, tmp_path: Path) -> Path:
-    """A copy of it to tamper with."""
-    return copy_run(original, tmp_path / "run")
 
 
 @pytest.fixture(scope="module")
@@ -235,8 +215,8 @@ def test_an_artefact_that_the_card_leaves_out_is_missed(run: Path) -> None:
 # ------------------------------------------------------------------------------------------------------
 
 
-def test_the_columns_tampered_with_are_all_that_there_are(original: Path) -> None:
-    steps = to_plain(load_ledger(first_episode(original) / "ledger.parquet").steps)
+def test_the_columns_tampered_with_are_all_that_there_are(whole: Path) -> None:
+    steps = to_plain(load_ledger(first_episode(whole) / "ledger.parquet").steps)
     assert {*COLUMNS["steps"], "orders", "positions", "charges"} == set(steps[0])
     assert set(COLUMNS["orders"]) == set(
         next(step["orders"][0] for step in steps if step["orders"])
@@ -458,12 +438,6 @@ def test_a_record_that_can_not_be_read_is_named(
 
 # -- the snapshot
 # ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def own_market(market: Path, tmp_path: Path) -> Path:
-    """A copy of the market to tamper with."""
-    return Path(shutil.copytree(market, tmp_path / "market"))
 
 
 def change_cell(folder: Path, table: str, column: str, row: int, new: Callable[[Any], Any]) -> None:

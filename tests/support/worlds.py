@@ -18,6 +18,7 @@ import pytest
 from ktdeval.registry import Plugins, load_plugins
 
 if TYPE_CHECKING:
+    from support.grid.grid_store import HandMade
     from support.providers.stub_provider import Stub
 
 
@@ -107,3 +108,12 @@ def board(market: Path, whole: Path, tmp_path: Path) -> Path:
     from support.board.board_checked import make_board
 
     return make_board(tmp_path / "board", market, whole)
+
+
+@pytest.fixture
+def grid(tmp_path: Path, request: pytest.FixtureRequest) -> HandMade:
+    """A grid of two models with four units each, less those that the module has in `PRUNED`."""
+    from support.grid.grid_store import HandMade, record_of, small_plan
+
+    pruned = getattr(request.module, "PRUNED", ())
+    return HandMade(tmp_path, record_of(small_plan(), pruned))

@@ -45,13 +45,13 @@ def ktdeval_tasks():
 
 
 @pytest.fixture
-def grid(tmp_path: Path) -> HandMade:
-    made = HandMade(tmp_path / "grid", record_of(small_plan()))
-    made.finish(done(unit_id(0, 0)))
-    made.fail(failure(unit_id(0, 1), "the server is down"))
-    made.fail(failure(unit_id(1, 2), "the server is down"))
+def grid(grid: HandMade) -> HandMade:
+    """The grid with a finished unit and two that failed."""
+    grid.finish(done(unit_id(0, 0)))
+    grid.fail(failure(unit_id(0, 1), "the server is down"))
+    grid.fail(failure(unit_id(1, 2), "the server is down"))
 
-    return made
+    return grid
 
 
 def place(grid: HandMade) -> str:

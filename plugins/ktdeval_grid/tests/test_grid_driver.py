@@ -18,8 +18,10 @@ from ktdeval_grid.launch.driver import Driver, LaunchResult, check_result, worke
 from ktdeval_grid.launch.launch_display import PlainWatcher
 from ktdeval_grid.state.layout import GridPlace, open_place
 from support.grid.grid_launches import request_of
-from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from support.grid.grid_store import HandMade, done, failure, unit_id
 from support.tables import on_each_row
+
+PRUNED = [3]
 
 GOES_ON = "1 of 6 episodes are not finished, 0 of them failed; run the same command again to resume"
 
@@ -61,12 +63,6 @@ class EndedWorkers:
     @hookimpl
     def ktdeval_runners(self) -> list[Spec]:
         return [Spec("ended", lambda: self, "ended workers")]
-
-
-@pytest.fixture
-def grid(tmp_path: Path) -> HandMade:
-    """A grid of two models with three units each."""
-    return HandMade(tmp_path, record_of(small_plan(), pruned=[3]))
 
 
 def driver_of(folder: Path, workers: EndedWorkers) -> Driver:

@@ -26,18 +26,12 @@ from ktdeval_grid.state.layout import (
 from ktdeval_grid.workers.gather_runs import AtEnd, Gathering, GatherJob
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.unit_takeover import canary_part, furthest_part
-from support.grid.grid_store import HandMade, record_of, small_plan, unit_id
+from support.grid.grid_store import HandMade, unit_id
 from support.grid.grid_workers import board_of
 from support.providers.call_runs import call_of
 
 FIRST = "builtin-momentum_react"
 TASK = "blinded_open_research"
-
-
-@pytest.fixture
-def grid(tmp_path: Path) -> HandMade:
-    """A grid of two models with four units each."""
-    return HandMade(tmp_path, record_of(small_plan()))
 
 
 def no_part(slug: str) -> RunPart:

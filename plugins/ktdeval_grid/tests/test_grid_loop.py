@@ -26,12 +26,6 @@ SERVER = "openai_compatible http://localhost:1/v1"
 SERVED = {"name": "openai_compatible/m", "base_url": "http://localhost:1/v1", "label": "served"}
 
 
-@pytest.fixture
-def grid(tmp_path: Path) -> HandMade:
-    """A grid of two models with four units each."""
-    return HandMade(tmp_path, record_of(small_plan()))
-
-
 def of_plan(folder: Path, protocol: Any = None, **changes: Any) -> HandMade:
     """A grid of another plan; `protocol`: how its first model takes tools."""
     record = record_of(small_plan(**changes))

@@ -35,7 +35,7 @@ from ktdeval_grid.state.printed_status import (
 )
 from ktdeval_grid.state.status import FailureKind, GridStatus, Tally, look, reader_of
 from support.grid.grid_launches import intent_of, request_of
-from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from support.grid.grid_store import HandMade, done, failure, small_plan, unit_id
 from support.grid.grid_workers import board_of
 from support.tables import on_each_row
 from support.texts import text_of
@@ -241,12 +241,6 @@ def test_what_an_estimate_rests_on_is_listed_where_there_is_something() -> None:
 
 
 # ---- lines while it runs
-
-
-@pytest.fixture
-def grid(tmp_path: Path) -> HandMade:
-    """A grid of two models with four units each."""
-    return HandMade(tmp_path / "grid", record_of(small_plan()))
 
 
 def test_a_unit_has_a_line_for_each_state_with_cost_and_reason(grid: HandMade) -> None:
@@ -460,8 +454,8 @@ def test_the_end_of_a_launch_tells_the_bytes_of_an_episode_and_the_page(
 
     kept, tables, site = lines[-3:]
     assert kept.startswith(f"kept    {bytes_kept(root) // 2:,} bytes an episode, in ")
-    assert (tables.split()[0], tables.endswith("grid/tables")) == ("tables", True)
-    assert (site.split()[0], site.endswith("grid/site/index.html")) == ("site", True)
+    assert (tables.split()[0], tables.endswith(f"{root.name}/tables")) == ("tables", True)
+    assert (site.split()[0], site.endswith(f"{root.name}/site/index.html")) == ("site", True)
 
 
 def test_what_a_budget_stopped_has_a_line_that_resumes_it(

@@ -26,17 +26,13 @@ from support.grid.grid_store import HandMade, done, failure, record_of, small_pl
 from support.grid.grid_workers import board_of
 from support.tables import on_each_row
 
+PRUNED = [3]
+
 TWELVE = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 def at(minute: int, second: int = 0) -> str:
     return f"2026-01-05T12:{minute:02}:{second:02}+00:00"
-
-
-@pytest.fixture
-def grid(tmp_path: Path) -> HandMade:
-    """A grid of two models with four units each, of which one unit each is pruned."""
-    return HandMade(tmp_path, record_of(small_plan(), pruned=[3]))
 
 
 def status_of(grid: HandMade) -> GridStatus:

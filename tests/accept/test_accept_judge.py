@@ -19,11 +19,6 @@ EXAMPLES = REPOSITORY / "examples" / "judge"
 MARKET = ("--data", "synthetic")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("judged")
-
-
 @pytest.fixture
 def run(folder: Path, terminal: Terminal) -> Path:
     """The run of the example's weights, made once."""

@@ -37,11 +37,6 @@ def roles_of(run: Path) -> list[dict[str, Any]]:
     return list(json.loads(shown).values())
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("uncounted")
-
-
 @pytest.fixture(scope="module", params=["all", "some"])
 def run(request: pytest.FixtureRequest, folder: Path) -> Path:
     return made(folder, request.param)

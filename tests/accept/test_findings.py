@@ -44,11 +44,6 @@ ReportOf = Callable[[str], Any]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("findings")
-
-
-@pytest.fixture(scope="module")
 def report_of(folder: Path, request: pytest.FixtureRequest) -> ReportOf:
     """Report by its name in findings.yaml; each is made once."""
 

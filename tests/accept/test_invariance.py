@@ -27,7 +27,7 @@ from ktdeval_compare.forks.episode_distance import FIGURES, course_of, distances
 from ktdeval_compare.masks.mask_key_effect import first_listed, profits_of
 from ktdeval_compare.pairs.compared_cards import load_entrants
 from support.paths import SUPPORT
-from support.runs.run_support import error_line, ktdeval, store_market
+from support.runs.run_support import error_line, ktdeval
 from support.tables import on_each_row
 
 PLUGIN = SUPPORT / "masking" / "label_plugin.py"
@@ -46,7 +46,6 @@ class Session:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        store_market(folder / "market")
 
     def run(self, name: str, draw: int = 0, changes: str = "", mood: str = "") -> Path:
         """The run of a model under the key of this number, with further options in place of the
@@ -75,8 +74,8 @@ class Session:
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    return Session(tmp_path_factory.mktemp("invariance"))
+def session(desk: Path) -> Session:
+    return Session(desk)
 
 
 def figures(found: Mapping[str, Any], between: str = "labels") -> dict[str, Any]:

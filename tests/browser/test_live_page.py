@@ -34,11 +34,6 @@ PANELS = ".panel-plot svg"
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("live")
-
-
-@pytest.fixture(scope="module")
 def big() -> LivePage:
     """Twenty entrants over 250 days; a model's name and a detail of a gap carry markup."""
     page = generated_page()
@@ -51,8 +46,8 @@ def big() -> LivePage:
 
 
 @pytest.fixture(scope="module")
-def big_file(home: Path, big: LivePage) -> Path:
-    return write_page(big, home / "big")
+def big_file(folder: Path, big: LivePage) -> Path:
+    return write_page(big, folder / "big")
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +77,8 @@ def _without_index(entry: PageEntry) -> PageEntry:
 
 
 @pytest.fixture(scope="module")
-def rehearsal_file(home: Path, rehearsal: LivePage) -> Path:
-    return write_page(rehearsal, home / "rehearsal")
+def rehearsal_file(folder: Path, rehearsal: LivePage) -> Path:
+    return write_page(rehearsal, folder / "rehearsal")
 
 
 def open_page(session: Reader, file: Path, **screen: Any) -> Any:
@@ -388,20 +383,20 @@ def test_times_are_utc_with_the_readers_own(session: Reader, big_file: Path) -> 
 
 
 @pytest.mark.exhaustive
-def test_page_that_is_not_renewed_says_so(session: Reader, home: Path, big: LivePage) -> None:
+def test_page_that_is_not_renewed_says_so(session: Reader, folder: Path, big: LivePage) -> None:
     assert big.next_due is not None
 
     due = msgspec.structs.replace(big.next_due, at="2020-01-02T21:15:00Z")
-    old = write_page(msgspec.structs.replace(big, next_due=due), home / "old")
+    old = write_page(msgspec.structs.replace(big, next_due=due), folder / "old")
 
     assert open_page(session, old).locator("#overdue").count() == 1
 
-    fresh = write_page(big, home / "fresh")
+    fresh = write_page(big, folder / "fresh")
     assert open_page(session, fresh).locator("#overdue").count() == 0
 
 
 @pytest.mark.exhaustive
-def test_test_that_has_just_begun_has_a_page(session: Reader, home: Path, big: LivePage) -> None:
+def test_test_that_has_just_begun_has_a_page(session: Reader, folder: Path, big: LivePage) -> None:
     page = generated_page(Shape(entrants=2, days=1))
     entries = []
     for entry in page.entries:
@@ -417,7 +412,7 @@ def test_test_that_has_just_begun_has_a_page(session: Reader, home: Path, big: L
         )
         entries.append(changed)
 
-    file = write_page(msgspec.structs.replace(page, entries=tuple(entries)), home / "begun")
+    file = write_page(msgspec.structs.replace(page, entries=tuple(entries)), folder / "begun")
     tab = open_page(session, file)
 
     assert tab.inner_text("#content").count("No day is settled and counted yet.") == 2

@@ -20,7 +20,6 @@ from support.pages.browser_pages import (
     page_troubles,
     wait_until,
 )
-from support.runs.run_support import store_market
 
 pytestmark = [needs_browser, pytest.mark.exhaustive]
 
@@ -45,7 +44,7 @@ RUNS: dict[str, tuple[str, str, str | None, tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(market: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A page of each kind of figure."""
     home = tmp_path_factory.mktemp("figures")
     made = {}
@@ -55,8 +54,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     two = [run(home / one, f"builtin/{one}", "ama_btc", "synthetic_arena") for one in SIDES]
     made["ama-3"] = draw(home, "ama-3", two)
 
-    store_market(home / "market")
-    options = {"windows": WINDOWS, "data": str(home / "market")}
+    options = {"windows": WINDOWS, "data": str(market)}
     of_windows = ktdeval.evaluate(
         "builtin/random", "bright_open_research", out=str(home / "w"), quiet=True, **options
     )

@@ -16,7 +16,7 @@ from support.pages.browser_pages import (
     page_troubles,
 )
 from support.pages.report_page import check_page
-from support.runs.run_support import ktdeval, store_market
+from support.runs.run_support import ktdeval
 
 pytest.importorskip("vl_convert")
 
@@ -45,22 +45,20 @@ LOOK = """() => {
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(desk: Path) -> Path:
     """A report of four cards, of two masks and three modes, on a small market."""
-    home = tmp_path_factory.mktemp("desk")
-    store_market(home / "market")
     words = ("--model", "builtin/random", "--tasks", ",".join(TASKS), "--data", "market")
 
     for command in (
         ("run", *words, "--windows", "2024-03-01:2024-03-29", "--out", "run", "--quiet"),
         ("view", "report", "run"),
     ):
-        done = ktdeval(*command, cwd=home)
+        done = ktdeval(*command, cwd=desk)
         assert done.code == 0, done
 
-    check_page((home / "report.html").read_text())
+    check_page((desk / "report.html").read_text())
 
-    return home / "report.html"
+    return desk / "report.html"
 
 
 @pytest.mark.exhaustive

@@ -18,7 +18,7 @@ from support.pages.browser_pages import (
     overprinted_texts,
     page_troubles,
 )
-from support.runs.run_support import ktdeval, store_market
+from support.runs.run_support import ktdeval
 
 pytestmark = [needs_browser, pytest.mark.exhaustive]
 
@@ -39,20 +39,18 @@ LOOK = """() => {
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(desk: Path) -> Path:
     """A tear sheet of two windows with two seeds each."""
-    home = tmp_path_factory.mktemp("desk")
-    store_market(home / "market")
     windows = "2024-01-02:2024-03-08,2024-03-11:2024-04-12"
     words = ("--model", "builtin/random", "--tasks", "bright_open_research", "--data", "market")
     for command in (
         ("run", *words, "--windows", windows, "--seeds", 2, "--out", "run", "--quiet"),
         ("view", "run"),
     ):
-        done = ktdeval(*command, cwd=home)
+        done = ktdeval(*command, cwd=desk)
         assert done.code == 0, done
 
-    return home / "run" / "view" / "tear-sheet-bright_open_research.html"
+    return desk / "run" / "view" / "tear-sheet-bright_open_research.html"
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from support.pages.browser_pages import (
     press,
     wait_until,
 )
-from support.pages.view_page import KEY, SECRETS, days_of, head_of, make_runs_folder, pages
+from support.pages.view_page import KEY, SECRETS, days_of, head_of, pages
 from support.pages.view_plugin import (
     CUT,
     FAILING,
@@ -44,11 +44,6 @@ from support.runs.run_support import DAYS_IN_WINDOW
 pytestmark = needs_browser
 
 LONG = 548
-
-
-@pytest.fixture(scope="module")
-def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_runs_folder(tmp_path_factory.mktemp("desk"))
 
 
 @pytest.fixture(scope="module")

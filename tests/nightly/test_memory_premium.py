@@ -18,7 +18,7 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.stats.factorial_effects import NO_VARIATION
 from support.paths import SUPPORT
-from support.runs.run_support import card_of, ktdeval, store_market
+from support.runs.run_support import card_of, ktdeval
 from support.tasks.ktdfin_market import small_market
 
 PLUGIN = SUPPORT / "masking" / "label_plugin.py"
@@ -51,13 +51,11 @@ def what_rose(market: MarketSnapshot) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(desk: Path) -> Path:
     """Four masks of a model that remembers (`memory`) and of the same model without its memory
     (`amnesia`).
     """
-    session = tmp_path_factory.mktemp("premium")
-    store_market(session / "market")
-    (session / "memory.json").write_text(json.dumps(what_rose(small_market())))
+    (desk / "memory.json").write_text(json.dumps(what_rose(small_market())))
     words = (
         "--tasks",
         ",".join(TASKS),
@@ -71,11 +69,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
     for model in ("memory", "amnesia"):
-        done = ktdeval("--model", f"test/{model}", *words, "--out", model, cwd=session,
+        done = ktdeval("--model", f"test/{model}", *words, "--out", model, cwd=desk,
                        environment={"LABEL_PLUGIN_MEMORY": "memory.json"})  # fmt: skip
         assert done.code == 0, done
 
-    return session
+    return desk
 
 
 def effects(runs: Path, model: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.values import install_command
 from support.pages.report_page import Page, check_page
 from support.runs.forging import edit_json
-from support.runs.run_support import copy_run, ktdeval, store_market
+from support.runs.run_support import copy_run, ktdeval
 from support.terminal import Terminal
 
 pytest.importorskip("vl_convert")
@@ -40,16 +40,13 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def session(desk: Path) -> Path:
     """A folder with a small market and runs on it."""
-    folder = tmp_path_factory.mktemp("desk")
-    store_market(folder / "market")
-
     for name, words in RUNS.items():
-        done = ktdeval(*words.split(), *f"--data market --out {name} --quiet".split(), cwd=folder)
+        done = ktdeval(*words.split(), *f"--data market --out {name} --quiet".split(), cwd=desk)
         assert done.code == 0, done
 
-    return folder
+    return desk
 
 
 @pytest.fixture(autouse=True)

@@ -25,12 +25,10 @@ from support.runs.run_support import (
     assert_same,
     card_of,
     cards,
-    copy_run,
     episodes,
     error_line,
     ktdeval,
     records,
-    store_market,
 )
 
 PANEL = (
@@ -47,63 +45,35 @@ PANEL = (
 )
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
 CHAOS = ("--model", "builtin/chaos", "--tasks", TASK, *SAME_MASK)
+WHOLE = (*CHAOS, "--windows", WINDOW, "--limit", 12)
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder with a small market in `market`."""
-    folder = tmp_path_factory.mktemp("desk")
-    store_market(folder / "market")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def first(session: Path) -> tuple[Path, Done]:
+def first(desk: Path) -> tuple[Path, Done]:
     """The README's command, shortened, on the embedded market: the run folder and what was
     printed.
     """
-    done = ktdeval(*MOMENTUM, "--windows", "W5", "--limit", "8", cwd=session)
+    done = ktdeval(*MOMENTUM, "--windows", "W5", "--limit", "8", cwd=desk)
 
     assert done.code == 0, done
 
-    (run,) = (session / "ktdeval-runs").iterdir()
+    (run,) = (desk / "ktdeval-runs").iterdir()
 
     return run, done
 
 
-@pytest.fixture(scope="module")
-def chaos(session: Path) -> Path:
-    """A run with failures of all kinds, on the small market."""
-    done = ktdeval(
-        *CHAOS,
-        "--data",
-        "market",
-        "--windows",
-        WINDOW,
-        "--limit",
-        "12",
-        "--out",
-        "chaos",
-        cwd=session,
-    )
-
-    assert done.code == 0, done
-
-    return session / "chaos"
-
-
-def small_run(session: Path, folder: Path, *words: object) -> dict[str, Any]:
+def small_run(desk: Path, folder: Path, *words: object) -> dict[str, Any]:
     """Two steps on the small market; the card. What `words` say counts."""
     done = ktdeval(
         *MOMENTUM,
         "--data",
-        session / "market",
+        desk / "market",
         "--limit",
         "2",
         "--out",
         folder,
         *words,
-        cwd=session,
+        cwd=desk,
     )
 
     assert done.code == 0, done
@@ -198,14 +168,14 @@ def test_the_card_verifies_from_another_folder(first: tuple[Path, Done], tmp_pat
 
 
 @pytest.mark.slow
-def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
-    log = session / "calls.log"
+def test_the_same_command_again_does_nothing_twice(desk: Path) -> None:
+    log = desk / "calls.log"
     words = (*MIXED_RUN, "--data", "market", "--limit", "4")
     environment = {"RUN_PLUGIN_CALL_LOG": str(log)}
 
-    assert ktdeval(*words, "--out", "again", cwd=session, environment=environment).code == 0
+    assert ktdeval(*words, "--out", "again", cwd=desk, environment=environment).code == 0
 
-    run = session / "again"
+    run = desk / "again"
     calls = log.read_text()
     card = cards(run)
     state = {
@@ -213,7 +183,7 @@ def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
         for path in run.rglob("*")
         if path.is_file()
     }
-    done = ktdeval(*words, "--out", "again", cwd=session, environment=environment)
+    done = ktdeval(*words, "--out", "again", cwd=desk, environment=environment)
 
     assert done.code == 0
     assert done.err == f"{TASK} {WINDOW} seed 0: already complete\n"
@@ -238,9 +208,8 @@ def test_the_same_command_again_does_nothing_twice(session: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_score_rebuilds_the_card_from_records_and_adds_other_rule_sets(
-    chaos: Path, tmp_path: Path
+    run: Path, tmp_path: Path
 ) -> None:
-    run = copy_run(chaos, tmp_path / "run")
     before = cards(run)
     strict = card_of(run)
     recorded = records(run)
@@ -285,16 +254,15 @@ def test_score_rebuilds_the_card_from_records_and_adds_other_rule_sets(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
-    session: Path, chaos: Path, tmp_path: Path
+    desk: Path, run: Path, tmp_path: Path
 ) -> None:
     card = small_run(
-        session, tmp_path / "new", "--windows", WINDOW, "--plugin", PLUGIN, "--metrics", "days_up"
+        desk, tmp_path / "new", "--windows", WINDOW, "--plugin", PLUGIN, "--metrics", "days_up"
     )
 
     assert card["metrics"]["days_up"]["n"] == 1
     assert set(PANEL) < set(card["metrics"])
 
-    run = copy_run(chaos, tmp_path / "run")
     assert ktdeval("score", run, "--plugin", PLUGIN, "--metrics", "days_up", cwd=tmp_path).code == 0
 
     path = run / "cards/days_up" / f"{TASK}.json"
@@ -315,9 +283,8 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
-    chaos: Path, tmp_path: Path
+    run: Path, tmp_path: Path
 ) -> None:
-    run = copy_run(chaos, tmp_path / "run")
     metrics = (
         "psr",
         "min_track_record",
@@ -350,12 +317,10 @@ def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_config_file_is_the_same_run_as_the_options_it_holds(
-    session: Path, tmp_path: Path
-) -> None:
+def test_a_config_file_is_the_same_run_as_the_options_it_holds(desk: Path, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
         f"model: builtin/chaos\ntasks: {TASK}\nwindows: ['{WINDOW}']\nseeds: 2\nlimit:"
-        f" 3\nmodel_args: {{misbehaviour: 0.4}}\nmask_key: {MASK_KEY}\ndata: {session / 'market'}\n"
+        f" 3\nmodel_args: {{misbehaviour: 0.4}}\nmask_key: {MASK_KEY}\ndata: {desk / 'market'}\n"
     )
 
     assert ktdeval("--config", "run.yaml", "--out", "file", cwd=tmp_path).code == 0
@@ -370,7 +335,7 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(
         "--model-args",
         "misbehaviour=0.4",
         "--data",
-        session / "market",
+        desk / "market",
     )
 
     assert ktdeval(*CHAOS, *options, "--out", "options", cwd=tmp_path).code == 0
@@ -405,11 +370,9 @@ def test_windows_by_name_are_episodes_of_one_card(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_range_of_days_is_a_window_which_a_limit_beyond_it_does_not_cut(
-    session: Path, tmp_path: Path
+    desk: Path, tmp_path: Path
 ) -> None:
-    card = small_run(
-        session, tmp_path / "run", "--windows", "2024-03-05:2024-03-11", "--limit", "50"
-    )
+    card = small_run(desk, tmp_path / "run", "--windows", "2024-03-05:2024-03-11", "--limit", "50")
 
     assert card["windows"] == [
         {"name": "2024-03-05:2024-03-11", "first": "2024-03-05", "last": "2024-03-11", "days": 5}
@@ -418,7 +381,7 @@ def test_a_range_of_days_is_a_window_which_a_limit_beyond_it_does_not_cut(
 
     words = (
         "--data",
-        session / "market",
+        desk / "market",
         "--windows",
         "2024-03-05:2024-03-07",
         "--out",
@@ -435,9 +398,9 @@ def test_a_range_of_days_is_a_window_which_a_limit_beyond_it_does_not_cut(
 
 
 @pytest.mark.slow
-def test_several_seeds_give_an_interval(session: Path, tmp_path: Path) -> None:
+def test_several_seeds_give_an_interval(desk: Path, tmp_path: Path) -> None:
     card = small_run(
-        session,
+        desk,
         tmp_path / "run",
         "--windows",
         WINDOW,
@@ -460,9 +423,9 @@ def test_several_seeds_give_an_interval(session: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_agent_of_a_plugin_with_arguments(session: Path, tmp_path: Path) -> None:
+def test_an_agent_of_a_plugin_with_arguments(desk: Path, tmp_path: Path) -> None:
     agent = ("--plugin", PLUGIN, "--agent", "remembering", "--agent-args", "every=2")
-    card = small_run(session, tmp_path / "run", "--windows", WINDOW, "--limit", "4", *agent)
+    card = small_run(desk, tmp_path / "run", "--windows", WINDOW, "--limit", "4", *agent)
 
     assert card["agent"] == {"name": "remembering", "args": {"every": 2}}
     assert card["usage"]["submissions"] == 2
@@ -474,14 +437,14 @@ def test_an_agent_of_a_plugin_with_arguments(session: Path, tmp_path: Path) -> N
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_group_runs_each_of_its_tasks(session: Path, tmp_path: Path) -> None:
+def test_a_group_runs_each_of_its_tasks(desk: Path, tmp_path: Path) -> None:
     words = (
         "--model",
         "builtin/random",
         "--tasks",
         "ktdfin",
         "--data",
-        session / "market",
+        desk / "market",
         "--windows",
         WINDOW,
         "--limit",
@@ -508,11 +471,11 @@ def test_a_group_runs_each_of_its_tasks(session: Path, tmp_path: Path) -> None:
     assert done.out.count(": verified (episodes: 1, steps executed again: 3,") == 12
 
 
-def test_chaos_counts_every_failure_under_its_kind_and_ends_well(chaos: Path) -> None:
-    card = card_of(chaos)
+def test_chaos_counts_every_failure_under_its_kind_and_ends_well(whole: Path) -> None:
+    card = card_of(whole)
     assert len(card["failures"]) >= 6
     assert card["coverage"]["steps"] == 12
     assert sum(card["decisions"].values()) == 12
     assert all(
-        path.name != "journal.jsonl" for folder in episodes(chaos) for path in folder.iterdir()
+        path.name != "journal.jsonl" for folder in episodes(whole) for path in folder.iterdir()
     )

@@ -54,6 +54,20 @@ def own_market(market: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(market, tmp_path / "market"))
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the tests of a module share."""
+    return tmp_path_factory.mktemp("folder")
+
+
+@pytest.fixture(scope="module")
+def desk(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder, shared by the tests of a module, with the small market in `market`."""
+    desk = tmp_path_factory.mktemp("desk")
+    shutil.copytree(market, desk / "market")
+    return desk
+
+
 # -- runs
 
 
@@ -97,6 +111,14 @@ def whole(
 def run(whole: Path, tmp_path: Path) -> Path:
     """A copy of the finished run, to be changed."""
     return Path(shutil.copytree(whole, tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a market and runs of several kinds, shown on pages."""
+    from support.pages.view_page import make_runs_folder
+
+    return make_runs_folder(tmp_path_factory.mktemp("desk"))
 
 
 # -- boards and grids

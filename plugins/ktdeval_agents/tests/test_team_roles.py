@@ -76,11 +76,6 @@ def run_of(model: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("roles")
-
-
-@pytest.fixture(scope="module")
 def run(folder: Path) -> Path:
     return run_of("test/member", folder)
 

@@ -39,7 +39,6 @@ from support.runs.run_support import (
     error_line,
     ktdeval,
     start,
-    store_market,
 )
 from support.waiting import wait_for
 
@@ -49,11 +48,9 @@ LABEL = "not isolated"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("remote")
-    store_market(made / "market")
-    token_file(made)
-    return made
+def folder(desk: Path) -> Path:
+    token_file(desk)
+    return desk
 
 
 @pytest.fixture(scope="module")

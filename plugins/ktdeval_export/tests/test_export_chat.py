@@ -33,7 +33,7 @@ from support.runs.export_runs import (
     submission,
 )
 from support.runs.forging import change_ledger, change_transcript, rehash
-from support.runs.run_support import copy_run, episodes, error_line, ktdeval, store_market
+from support.runs.run_support import copy_run, episodes, error_line, ktdeval
 from support.tasks.ktdfin_market import small_market
 
 NAME = "Velmora Quastin 3"
@@ -60,17 +60,14 @@ MESSAGES = List(
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(desk: Path) -> Path:
     """Runs of two models and of a script, under one mask key."""
-    folder = tmp_path_factory.mktemp("export")
-    store_market(folder / "market")
-
     for name in ("momentum", "reversal"):
-        run(folder, name, f"builtin/{name}", "--limit", 3)
+        run(desk, name, f"builtin/{name}", "--limit", 3)
 
-    run_script(folder, "calm", [[SEEN, submission()]] * 2)
+    run_script(desk, "calm", [[SEEN, submission()]] * 2)
 
-    return folder
+    return desk
 
 
 def loaded(folder: Path, features: Features) -> Any:

@@ -48,7 +48,7 @@ from support.loops import not_empty
 from support.pages.report_page import Page, check_whole
 from support.pages.view_page import source_hash
 from support.paths import REPOSITORY
-from support.runs.run_support import ktdeval, small_market, store_market
+from support.runs.run_support import ktdeval, small_market
 
 pytestmark = pytest.mark.slow
 
@@ -69,12 +69,10 @@ FACTS = SheetFacts(
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def desk(desk: Path) -> Path:
     """A market and runs on it: with windows that share no days, with windows that do, and with a
     single window.
     """
-    folder = tmp_path_factory.mktemp("desk")
-    store_market(folder / "market")
     runs: dict[str, tuple[object, ...]] = {
         "apart": ("--windows", ",".join(APART), "--seeds", 2, "--model", "builtin/random"),
         "shared": ("--windows", ",".join(SHARED), "--model", "builtin/momentum"),
@@ -85,10 +83,10 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("run", *words, "--tasks", TASK, "--data", "market", "--out", name, "--quiet"),
             ("view", name),
         ):
-            done = ktdeval(*command, cwd=folder)
+            done = ktdeval(*command, cwd=desk)
             assert done.code == 0, done
 
-    return folder
+    return desk
 
 
 def page_of(desk: Path, run: str) -> Page:

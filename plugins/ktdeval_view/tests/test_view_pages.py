@@ -38,7 +38,6 @@ from support.pages.view_page import (
     data_of,
     days_of,
     head_of,
-    make_runs_folder,
     pages,
     view,
 )
@@ -57,11 +56,6 @@ from support.tables import on_each_row
 pytestmark = pytest.mark.slow
 
 ASSETS = REPOSITORY / "plugins" / "ktdeval_view" / "assets"
-
-
-@pytest.fixture(scope="module")
-def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_runs_folder(tmp_path_factory.mktemp("desk"))
 
 
 def copy_of(runs_folder: Path, run: str, folder: Path) -> Path:

@@ -43,7 +43,7 @@ from ktdeval.runner.rehearsals.conversation_size import (
 from ktdeval.task_api import TaskTraits
 from ktdeval.values import loads_strict
 from support.providers import far_plugin
-from support.runs.run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
+from support.runs.run_support import DAYS_IN_WINDOW, TASK, WINDOW
 from support.tables import on_each_row
 from support.tasks.ktdfin_market import small_market
 from support.terminal import Terminal
@@ -54,19 +54,16 @@ PAPER = "blinded_open_research_paper"
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def desk(desk: Path) -> Path:
     """A folder with a small market and a price table."""
-    folder = tmp_path_factory.mktemp("desk")
-    store_market(folder / "market")
-    (folder / "prices.yaml").write_text(far_plugin.TABLE)
-
-    return folder
+    (desk / "prices.yaml").write_text(far_plugin.TABLE)
+    return desk
 
 
 @pytest.fixture(autouse=True)
-def _table(session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAR_PLUGIN_TABLE", str(session / "prices.yaml"))
-    monkeypatch.chdir(session)
+def _table(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAR_PLUGIN_TABLE", str(desk / "prices.yaml"))
+    monkeypatch.chdir(desk)
 
 
 @pytest.fixture(scope="module")
@@ -335,8 +332,8 @@ ktdeval: error: builtin/zigzag decides BUY, SELL or HOLD, and the task asks for 
 
 
 @pytest.mark.slow
-def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, session: Path) -> None:
-    assert plan(plugins, out=f"file://{session}/new").folder == f"{session}/new"
+def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, desk: Path) -> None:
+    assert plan(plugins, out=f"file://{desk}/new").folder == f"{desk}/new"
 
 
 @pytest.mark.exhaustive
@@ -460,11 +457,11 @@ def words(*more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def begun(session: Path) -> Path:
+def begun(desk: Path) -> Path:
     """A run that its budget stopped in the second of two tasks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(session)
-        patch.setenv("FAR_PLUGIN_TABLE", str(session / "prices.yaml"))
+        patch.chdir(desk)
+        patch.setenv("FAR_PLUGIN_TABLE", str(desk / "prices.yaml"))
         patch.setenv(far_plugin.ANSWERS, "1")
         budget = [
             "--max-cost",
@@ -481,7 +478,7 @@ def begun(session: Path) -> Path:
         ]
         assert main(words(*budget)) == 3
 
-    return session / "begun"
+    return desk / "begun"
 
 
 @pytest.mark.exhaustive
@@ -640,7 +637,7 @@ def test_plan_of_a_call_scoring_task_uses_its_usual_number_of_tool_calls() -> No
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_history_too_short_for_factors_is_named_by_plan_and_run(
-    plugins: Plugins, session: Path, terminal: Terminal
+    plugins: Plugins, desk: Path, terminal: Terminal
 ) -> None:
     assert not [line for line in plan(plugins).warnings if "look back" in line]
 
@@ -663,7 +660,7 @@ def test_history_too_short_for_factors_is_named_by_plan_and_run(
         "--data",
         "market",
         "--out",
-        str(session / "early"),
+        str(desk / "early"),
     ]
     code, _, message = terminal.call("run", *words)
 

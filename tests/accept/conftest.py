@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +15,26 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    """A stub whose plan each test sets."""
+def stub(request: pytest.FixtureRequest) -> Iterator[Stub]:
+    """A stub whose plan each test sets, with the options that the module has in `STUB`."""
     from support.providers.stub_provider import running_stub
 
-    with running_stub() as running:
+    with running_stub(**getattr(request.module, "STUB", {})) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def calm(
+    request: pytest.FixtureRequest,
+    market: Path,
+    stub: Stub,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """A run over Chat Completions in which nothing goes wrong, by the module's words in `SHORT`."""
+    from support.providers.stub_runs import WIRES, finished
+
+    out = tmp_path_factory.mktemp("calm") / "run"
+    return finished(WIRES["chat"], stub, out, market, *request.module.SHORT)
 
 
 @pytest.fixture(scope="module")

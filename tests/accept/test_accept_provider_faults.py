@@ -40,12 +40,6 @@ RUN = ("--canary", 0, "--tool-protocol", "native")
 SHORT = (*apart(EPISODES, STEPS), *RUN)
 
 
-@pytest.fixture(scope="module")
-def calm(market: Path, stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nothing goes wrong in."""
-    return finished(WIRES["chat"], stub, tmp_path_factory.mktemp("calm") / "run", market, *SHORT)
-
-
 @pytest.fixture
 def failing(stub: Stub, calm: Path) -> Iterator[Stub]:
     """The stub, to be given a plan; it has forgotten all runs before."""

@@ -37,30 +37,14 @@ STEPS = 4
 SEEDS = 2
 EPISODES = ("--tasks", TASK, "--windows", WINDOW, "--limit", STEPS, "--seeds", SEEDS)
 RECORDS = "record_level"  # tool of the second call of the check before a run
+WHOLE = ("--model", "builtin/momentum", *EPISODES, "--quiet")  # what decides behind the stub
 SHORT = (*EPISODES, "--concurrency", SEEDS, "--canary", 0)
 
 
-@pytest.fixture(scope="module")
-def keyless(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of the model that decides behind the stub, asked directly."""
-    folder = tmp_path_factory.mktemp("keyless")
-    words = ("--model", "builtin/momentum", *EPISODES, "--quiet")
-
-    assert ktdeval(*words, "--data", market, "--out", folder / "run", cwd=folder).code == 0
-
-    return folder / "run"
-
-
-@pytest.fixture(scope="module")
-def chat(market: Path, stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run over Chat Completions, which the others are compared with."""
-    return finished(WIRES["chat"], stub, tmp_path_factory.mktemp("chat") / "run", market, *SHORT)
-
-
 @pytest.mark.exhaustive
-def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: Path) -> None:
-    assert without(steps(chat), *USAGE_FIELDS) == without(steps(keyless), *USAGE_FIELDS)
-    decided = list(itertools.chain.from_iterable(steps(chat).values()))
+def test_decisions_over_the_wire_match_the_model_behind_it(whole: Path, calm: Path) -> None:
+    assert without(steps(calm), *USAGE_FIELDS) == without(steps(whole), *USAGE_FIELDS)
+    decided = list(itertools.chain.from_iterable(steps(calm).values()))
     assert all(step["provenance"] == "model" for step in decided)
     assert any(step["orders"] for step in decided)
 
@@ -68,12 +52,12 @@ def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("wire", sorted({*WIRES} - {"chat"}))
 def test_the_ledger_is_the_same_whichever_wire_the_decisions_came_over(
-    market: Path, stub: Stub, chat: Path, tmp_path: Path, wire: str
+    market: Path, stub: Stub, calm: Path, tmp_path: Path, wire: str
 ) -> None:
     before = len(stub.requests)
     run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT)
 
-    assert steps(run) == steps(chat)  # orders, fills, NAV, counts and tokens
+    assert steps(run) == steps(calm)  # orders, fills, NAV, counts and tokens
 
     mine = stub.requests[before:]
     assert {seen.wire for seen in mine} == {WIRES[wire].name}
@@ -85,7 +69,7 @@ def test_the_ledger_is_the_same_whichever_wire_the_decisions_came_over(
     assert {seen.digest for seen in mine} <= {seen.digest for seen in theirs}
 
     same = ("metrics", "episodes", "usage", "coverage", "decisions", "failures", "orders")
-    mine_of, theirs_of = (card_of(folder) for folder in (run, chat))
+    mine_of, theirs_of = (card_of(folder) for folder in (run, calm))
 
     for episode in (*mine_of["episodes"], *theirs_of["episodes"]):
         del episode["id"]
@@ -95,10 +79,10 @@ def test_the_ledger_is_the_same_whichever_wire_the_decisions_came_over(
         assert mine_of[name] == theirs_of[name], name
 
 
-def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, chat: Path) -> None:
-    records = book(chat)
+def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, calm: Path) -> None:
+    records = book(calm)
     asked = [record for record in records if record.episode != "check"]
-    usage = card_of(chat)["usage"]
+    usage = card_of(calm)["usage"]
 
     for name in USAGE_FIELDS:
         assert usage[name] == sum(getattr(record.usage, name) for record in asked)
@@ -108,7 +92,7 @@ def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, 
     plain = usage["input_tokens"] - usage["cache_read_tokens"]
     cost = (plain * 2 + usage["cache_read_tokens"] * 0.5 + usage["output_tokens"] * 8) / 1e6
 
-    assert card_of(chat)["cost"]["value"] == pytest.approx(cost)
+    assert card_of(calm)["cost"]["value"] == pytest.approx(cost)
     assert sum(record.cost_usd or 0 for record in asked) == pytest.approx(cost)
     assert {record.served_by for record in records} == {f"{SERVED_BY} / {FINGERPRINT}"}
 
@@ -119,12 +103,12 @@ def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, 
     [("text", "responses"), ("json_schema", "anthropic"), ("json_schema", "google")],
 )
 def test_tools_in_text_give_the_same_decisions_and_the_card_says_so(
-    market: Path, stub: Stub, chat: Path, tmp_path: Path, protocol: str, wire: str
+    market: Path, stub: Stub, calm: Path, tmp_path: Path, protocol: str, wire: str
 ) -> None:
     run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, "--tool-protocol", protocol)
-    assert without(steps(run), *USAGE_FIELDS) == without(steps(chat), *USAGE_FIELDS)
+    assert without(steps(run), *USAGE_FIELDS) == without(steps(calm), *USAGE_FIELDS)
     assert card_of(run)["call"]["tool_protocol"] == protocol
-    assert card_of(chat)["call"]["tool_protocol"] == "native"
+    assert card_of(calm)["call"]["tool_protocol"] == "native"
 
 
 @on_each_row(
@@ -133,11 +117,11 @@ def test_tools_in_text_give_the_same_decisions_and_the_card_says_so(
     ("anthropic", {"tools": "refused", "json_schema": "refused"}, "text"),
 )
 def test_the_best_protocol_is_found_before_the_run_and_not_asked_for_again(
-    market: Path, chat: Path, tmp_path: Path, wire: str, behaviour: dict[str, str], protocol: str
+    market: Path, calm: Path, tmp_path: Path, wire: str, behaviour: dict[str, str], protocol: str
 ) -> None:
     with running_stub(**behaviour) as stub:
         run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT)
-        assert without(steps(run), *USAGE_FIELDS) == without(steps(chat), *USAGE_FIELDS)
+        assert without(steps(run), *USAGE_FIELDS) == without(steps(calm), *USAGE_FIELDS)
         assert card_of(run)["call"]["tool_protocol"] == protocol
         answers = stub.answers
         finished(WIRES[wire], stub, run, market, *SHORT)
@@ -171,7 +155,7 @@ def test_the_best_protocol_is_found_before_the_run_and_not_asked_for_again(
 )
 def test_thoughts_have_a_channel_and_options_the_words_of_their_wire(
     market: Path,
-    chat: Path,
+    calm: Path,
     tmp_path: Path,
     wire: str,
     words: str,
@@ -198,12 +182,12 @@ def test_thoughts_have_a_channel_and_options_the_words_of_their_wire(
                 for seen in asked
             } == {str(expected)}
 
-    assert untold(steps(run)) == untold(steps(chat))
+    assert untold(steps(run)) == untold(steps(calm))
 
     usage = card_of(run)["usage"]
     assert (
         usage["output_tokens"] - usage["reasoning_tokens"]
-        == card_of(chat)["usage"]["output_tokens"]
+        == card_of(calm)["usage"]["output_tokens"]
     )
 
     store = RunFolder.load(run)
@@ -218,7 +202,7 @@ def test_thoughts_have_a_channel_and_options_the_words_of_their_wire(
 
 @pytest.mark.exhaustive
 def test_the_same_run_again_is_answered_from_the_cache_of_another_run(
-    market: Path, chat: Path, stub: Stub, tmp_path: Path
+    market: Path, calm: Path, stub: Stub, tmp_path: Path
 ) -> None:
     cache = tmp_path / "replies.sqlite"
     wire = WIRES["responses"]
@@ -236,9 +220,9 @@ def test_the_same_run_again_is_answered_from_the_cache_of_another_run(
 
 
 def test_a_recorded_run_replays_without_key_or_network(
-    market: Path, chat: Path, tmp_path: Path
+    market: Path, calm: Path, tmp_path: Path
 ) -> None:
-    assert_replays(chat, market, tmp_path, environment_of(WIRES["chat"], ""))
+    assert_replays(calm, market, tmp_path, environment_of(WIRES["chat"], ""))
 
 
 def assert_replays(run: Path, market: Path, folder: Path, environment: dict[str, str]) -> None:
@@ -272,10 +256,10 @@ def test_a_model_that_changes_during_a_run_is_seen_by_its_fixed_questions(
     assert untold(steps(tmp_path / "changed")) == untold(steps(steady))
 
 
-def test_a_finished_run_verifies(chat: Path) -> None:
+def test_a_finished_run_verifies(calm: Path) -> None:
     for words in ("card verify --card-only", "card verify"):
         environment = {"OPENAI_API_KEY": ""}
-        done = ktdeval(*words.split(), chat, cwd=chat.parent, environment=environment)
+        done = ktdeval(*words.split(), calm, cwd=calm.parent, environment=environment)
         assert done.code == 0, done
         assert KEY not in done.out
 

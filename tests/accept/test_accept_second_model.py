@@ -19,13 +19,14 @@ from ktdeval.cards.system import System
 from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.runner.records.run_folder import RunFolder
-from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.providers.stub_provider import KEY, Stub, skip_without_sdks
 from support.runs.forging import edit_json
 from support.runs.run_support import SAME_MASK, copy_run
 from support.terminal import Terminal
 
 skip_without_sdks()
 
+STUB = {"names": ("stub-model", "stub-mini")}
 DEEP = "openai/stub-model"
 QUICK = "openai/stub-mini"
 PRICES = """
@@ -36,12 +37,6 @@ models:
   - {match: openai/stub-mini, input: 0.25, output: 1}
 """
 MANAGERS = {"research_manager", "portfolio_manager"}
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    with running_stub(names=("stub-model", "stub-mini")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module", autouse=True)

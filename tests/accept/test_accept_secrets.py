@@ -17,13 +17,14 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from support.providers.stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
+from support.providers.stub_provider import FaultPlan, Stub, skip_without_sdks
 from support.providers.stub_runs import TASK_APART, WIRES, apart, contents, environment_of, words_of
 from support.runs.run_support import PLUGIN, Done, ktdeval, start
 
 skip_without_sdks()
 
 KEY = "stub-secret-key-Zq7RkV2mXw9TtPzB"
+STUB = {"key": KEY}  # which it quotes wherever it can
 TRACES = (
     KEY.encode(),
     KEY[16:].encode(),
@@ -33,13 +34,6 @@ TRACES = (
 )
 """The key, most of it, and its usual disguises."""
 SHORT = (*apart(2, 2), "--canary", 1)
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    """A stub that quotes the key wherever it can."""
-    with running_stub(key=KEY) as stub:
-        yield stub
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -17,13 +16,13 @@ import ktdeval
 from ktdeval.calls.call_log import read_calls
 from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
-from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from support.providers.stub_provider import KEY, Stub, skip_without_sdks
 from support.terminal import Terminal
 
 skip_without_sdks()
 
-NAMES = ("stub-a", "stub-b", "stub-c")
-MODELS = [f"openai/{name}" for name in NAMES]
+STUB = {"names": ("stub-a", "stub-b", "stub-c")}
+MODELS = [f"openai/{name}" for name in STUB["names"]]
 PRICES = """
 as_of: 2026-01-01
 source: the test
@@ -34,12 +33,6 @@ models:
 """
 STEPS = 2
 WARM_UP = 92  # days, each a question to every voter
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    with running_stub(names=NAMES) as running:
-        yield running
 
 
 @pytest.fixture

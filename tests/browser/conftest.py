@@ -45,9 +45,10 @@ def odd_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def forged_site() -> Path | None:
-    """The site whose pages a module's tests open, where it makes one."""
-    return None
+def forged_site(request: pytest.FixtureRequest) -> Path | None:
+    """The site whose pages a module's tests open: that of the fixture it names in `SITE`, if any."""
+    name = getattr(request.module, "SITE", None)
+    return request.getfixturevalue(name) if name else None
 
 
 @pytest.fixture

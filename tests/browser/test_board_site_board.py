@@ -28,16 +28,13 @@ from support.pages.browser_pages import (
 )
 from support.pages.site_pages import changed_site, rank_words, read_data
 
+SITE = "plain_site"
+
 pytestmark = [needs_browser, pytest.mark.exhaustive]
 
 ALL = "division/blinded-open-research/all"
 BLUE_INK = "rgb(28, 33, 40)"
 NIGHT = "rgb(21, 25, 31)"
-
-
-@pytest.fixture(scope="module")
-def forged_site(plain_site: Path) -> Path:
-    return plain_site
 
 
 @pytest.fixture

@@ -49,12 +49,9 @@ from support.pages.site_pages import (
     with_markup,
 )
 
+SITE = "odd_site"
+
 pytestmark = [needs_browser, pytest.mark.exhaustive]
-
-
-@pytest.fixture(scope="module")
-def forged_site(odd_site: Path) -> Path:
-    return odd_site
 
 
 # -- two cards head-to-head

@@ -32,12 +32,9 @@ from support.pages.site_pages import (
     table_rows,
 )
 
+SITE = "odd_site"
+
 pytestmark = [needs_browser, pytest.mark.exhaustive]
-
-
-@pytest.fixture(scope="module")
-def forged_site(odd_site: Path) -> Path:
-    return odd_site
 
 
 @pytest.fixture(scope="module")

@@ -43,12 +43,9 @@ from support.pages.browser_pages import (
 )
 from support.pages.site_pages import MARKUP, changed_site, draw_all, read_data, with_markup
 
+SITE = "plain_site"
+
 pytestmark = pytest.mark.exhaustive
-
-
-@pytest.fixture(scope="module")
-def forged_site(plain_site: Path) -> Path:
-    return plain_site
 
 
 # -- the frame, without a browser

@@ -27,7 +27,7 @@ from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS
 from ktdeval_qfinzero.suite.prompt_texts import tool_hashes
 from support.loops import not_empty
 from support.qfinzero.qfinzero_scenario import Played, day, in_process, played, trading
-from support.qfinzero.qfinzero_server import Served, serving
+from support.qfinzero.qfinzero_server import Served
 from support.qfinzero.qfinzero_world import small_dataset
 from support.tables import on_each_row
 
@@ -221,12 +221,6 @@ def test_story_calls_every_operation_and_answers_follow_their_schemas(
     for name, _, answer in story:
         Draft202012Validator(dict(catalogue().find(name).result)).validate(answer)
         assert answer["as_of_ts"], name
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(catalogue()) as server:
-        yield server
 
 
 def over_http(

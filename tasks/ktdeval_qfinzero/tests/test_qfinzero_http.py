@@ -15,14 +15,10 @@ from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
 from support.qfinzero.qfinzero_server import Served, serving
 from support.qfinzero.qfinzero_toy import HOLD, HOLDING, TOYS
 
+SERVED = {"catalogue": TOYS, "limits": WorkspaceLimits(most=20, idle_s=100)}
+
 TOKEN = "a-token-of-some-length"
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(TOYS, WorkspaceLimits(most=20, idle_s=100)) as server:
-        yield server
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,19 +35,10 @@ from support.qfinzero.qfinzero_server import Served, serving
 from support.qfinzero.qfinzero_toy import TOYS
 from support.qfinzero.qfinzero_world import at, small_dataset, store_small
 
+SERVED = {"catalogue": TOYS, "limits": WorkspaceLimits(most=3, idle_s=100)}
+
 TOKEN = "a-token-of-some-length"
 START = "2025-01-06T21:00:00Z"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(TOYS, WorkspaceLimits(most=3, idle_s=100)) as server:
-        yield server
 
 
 @asynccontextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,19 +18,12 @@ from ktdeval_qfinzero.access.pages.models import check_choice, offered_models
 from ktdeval_qfinzero.access.pages.page_settings import PageSettings
 from ktdeval_qfinzero.access.pages.playground import MAX_CHARS, Playground, coming_text
 from ktdeval_qfinzero.access.workspaces import WorkspaceLimits, Workspaces
-from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, tasks_of
 from ktdeval_qfinzero.suite.grading import RecordedCall
-from support.qfinzero.qfinzero_server import Served, serving
+from support.qfinzero.qfinzero_server import Served
 from support.qfinzero.qfinzero_world import small_dataset
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(catalogue()) as server:
-        yield server
 
 
 def raw(served: Served, path: str, **headers: str) -> tuple[int, dict[str, str], str]:

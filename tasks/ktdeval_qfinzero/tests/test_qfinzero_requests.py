@@ -9,23 +9,17 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
-from support.qfinzero.qfinzero_server import Served, serving
+from support.qfinzero.qfinzero_server import Served
 from support.qfinzero.qfinzero_toy import TOYS
 from support.raw_requests import ambiguous_requests, answer_to, statuses
 
 TOKEN = "a-token-of-some-length"
+SERVED = {"catalogue": TOYS, "security": AccessRules(None, TOKEN)}
 REQUESTS = ambiguous_requests("POST", "/workspaces")
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(TOYS, security=AccessRules(None, TOKEN)) as server:
-        yield server
 
 
 @pytest.mark.parametrize("request_bytes", REQUESTS.values(), ids=REQUESTS)

@@ -141,6 +141,12 @@ def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
     return Terminal(capsys)
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """The event loop of asynchronous tests."""
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """Root of the checkout."""

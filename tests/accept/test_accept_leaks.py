@@ -31,7 +31,6 @@ from support.accept.accept_runs import (
     import_real,
     ledgers,
     offered_tools,
-    synthetic,
 )
 from support.json_places import texts_in
 from support.loops import not_empty
@@ -92,16 +91,13 @@ def hear(out: Path, model: str, market: MarketSnapshot, *words: str) -> Heard:
     return Heard(folder, list(accept_overheard.HEARD), market)
 
 
-@pytest.fixture(scope="module")
-def market() -> MarketSnapshot:
-    return synthetic()
-
-
 @pytest.fixture(scope="module", params=["chaos", "wild", "momentum"])
 def heard(
-    request: pytest.FixtureRequest, market: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    embedded: MarketSnapshot,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Heard:
-    return hear(tmp_path_factory.mktemp("leaks") / "run", request.param, market)
+    return hear(tmp_path_factory.mktemp("leaks") / "run", request.param, embedded)
 
 
 def sent_texts(requests: list[ModelRequest]) -> set[str]:
@@ -170,12 +166,12 @@ def check_parrot(out: Path, market: MarketSnapshot, *words: str) -> None:
 
 
 def test_a_model_that_knows_the_market_never_hears_it_from_us(
-    market: MarketSnapshot, tmp_path: Path
+    embedded: MarketSnapshot, tmp_path: Path
 ) -> None:
     """A parrot says real codes, names, industries and days of this very market; all come back to it
     withheld.
     """
-    check_parrot(tmp_path / "run", market)
+    check_parrot(tmp_path / "run", embedded)
 
 
 @pytest.mark.shared_data
@@ -367,7 +363,7 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
 
 @pytest.mark.parametrize("mode", ["memory_only", "fixed_candidate", "open_research"])
 def test_how_many_steps_are_left_does_not_show(
-    mode: str, tmp_path: Path, market: MarketSnapshot
+    mode: str, tmp_path: Path, embedded: MarketSnapshot
 ) -> None:
     """Two episodes that begin on one day and end on different ones are told the same, but for the
     shuffle of handles.
@@ -381,9 +377,9 @@ def test_how_many_steps_are_left_does_not_show(
         model = "builtin/hold" if mode == "memory_only" else "builtin/momentum"
         folder = evaluate(tmp_path / str(number), model, [task], *words)
         spec = folder.manifest.specs[0]
-        lens = PLUGINS.make_task(task).scene(spec, market).lens
+        lens = PLUGINS.make_task(task).scene(spec, embedded).lens
         transcript = folder.load_transcript(spec)[:3]
-        sectors = {lens.sector_handle(name): name for name in market.industries}
+        sectors = {lens.sector_handle(name): name for name in embedded.industries}
         told = []
         for messages in chain.from_iterable(map(conversations, transcript)):
             told.append([unshuffled(m, lens, sectors) for m in messages])

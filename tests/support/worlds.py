@@ -18,6 +18,7 @@ import pytest
 from ktdeval.registry import Plugins, load_plugins
 
 if TYPE_CHECKING:
+    from ktdeval.market import MarketSnapshot
     from support.grid.grid_store import HandMade
     from support.providers.stub_provider import Stub
 
@@ -52,6 +53,14 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own_market(market: Path, tmp_path: Path) -> Path:
     """A copy of the small market, to be changed."""
     return Path(shutil.copytree(market, tmp_path / "market"))
+
+
+@pytest.fixture(scope="session")
+def embedded() -> MarketSnapshot:
+    """The market that is embedded in the package."""
+    from ktdeval.runner import open_snapshot
+
+    return open_snapshot(load_plugins(), "synthetic", {})
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +148,14 @@ def grid(tmp_path: Path, request: pytest.FixtureRequest) -> HandMade:
 
     pruned = getattr(request.module, "PRUNED", ())
     return HandMade(tmp_path, record_of(small_plan(), pruned))
+
+
+# -- processes
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of whoever runs the tests wait meanwhile: a fork needs none of their locks."""
+    from ktdeval.cli import forked_command
+
+    monkeypatch.setattr(forked_command.threading, "active_count", lambda: 1)

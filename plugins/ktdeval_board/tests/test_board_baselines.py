@@ -20,7 +20,6 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.market import with_id
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner import open_snapshot
 from ktdeval.values import JsonValue, to_plain
 from ktdeval_board.baselines import (
     MAX_FACTORS,
@@ -54,11 +53,6 @@ from support.tables import on_each_row
 _BASELINES = (leaderboard, "--on", TODAY, "baselines")
 
 
-@pytest.fixture(scope="module")
-def snapshot() -> MarketSnapshot:
-    return open_snapshot(load_plugins(), "synthetic", {})
-
-
 def test_a_regression_by_hand() -> None:
     # One factor, one day, exposures -1, 0, 1 and returns 0, 3, 3 (mean 2): x'y = 2 + 1 = 3, x'x =
     # 2, penalty 0.1 * 3 = 0.3.
@@ -88,36 +82,36 @@ def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_strongest_factors_get_coefficients_that_the_model_takes(
-    snapshot: MarketSnapshot,
+    embedded: MarketSnapshot,
 ) -> None:
-    coefficients = train_coefficients(snapshot, "2024-04-01")
+    coefficients = train_coefficients(embedded, "2024-04-01")
     names = [part.partition(":")[0] for part in coefficients.split()]
 
     assert names == [factor.name for factor in FACTORS if factor.name in names]
     assert len(names) == MAX_FACTORS
     assert load_plugins().make_model("builtin/linear_factor", {"coefficients": coefficients})
-    assert coefficients == train_coefficients(snapshot, "2024-04-01")
+    assert coefficients == train_coefficients(embedded, "2024-04-01")
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_nothing_from_the_first_day_on_is_looked_at(snapshot: MarketSnapshot) -> None:
-    start = int(np.searchsorted(snapshot.days, np.datetime64("2024-04-01")))
+def test_nothing_from_the_first_day_on_is_looked_at(embedded: MarketSnapshot) -> None:
+    start = int(np.searchsorted(embedded.days, np.datetime64("2024-04-01")))
     poisoned = {}
     for name in ("open", "high", "low", "close", "volume", "amount"):
-        values = getattr(snapshot, name).copy()
+        values = getattr(embedded, name).copy()
         values[start:] *= 1.7
         poisoned[name] = values
 
-    other = with_id(dataclasses.replace(snapshot, **poisoned, id=""))
+    other = with_id(dataclasses.replace(embedded, **poisoned, id=""))
 
-    assert other.id != snapshot.id
-    assert train_coefficients(other, "2024-04-01") == train_coefficients(snapshot, "2024-04-01")
+    assert other.id != embedded.id
+    assert train_coefficients(other, "2024-04-01") == train_coefficients(embedded, "2024-04-01")
 
 
-def test_a_market_that_begins_too_late_is_refused_in_words(snapshot: MarketSnapshot) -> None:
+def test_a_market_that_begins_too_late_is_refused_in_words(embedded: MarketSnapshot) -> None:
     with pytest.raises(ConfigError, match="training days before 2023-07-03"):
-        train_coefficients(snapshot, "2023-07-03")
+        train_coefficients(embedded, "2023-07-03")
 
 
 # ---- run and submitted

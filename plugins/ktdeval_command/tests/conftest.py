@@ -14,6 +14,7 @@ pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is n
 from ktdeval.stores import LocalStore
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
 from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
+from support.runs.outside_programs import Place
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,11 @@ def sandbox(request: pytest.FixtureRequest) -> Sandbox:
 def workspaces(tmp_path: Path) -> ProgramWorkspaces:
     limits = FolderLimits(disk_bytes=4 << 20, disk_files=200)
     return ProgramWorkspaces(LocalStore(tmp_path / "store"), "workspaces", limits)
+
+
+@pytest.fixture
+def place(tmp_path: Path, market: Path) -> Place:
+    return Place(tmp_path, market)
 
 
 @pytest.fixture

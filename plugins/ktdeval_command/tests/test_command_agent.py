@@ -30,11 +30,6 @@ pytestmark = pytest.mark.slow  # each test is a whole run
 STEPS = 3
 
 
-@pytest.fixture
-def place(tmp_path: Path, market: Path) -> Place:
-    return Place(tmp_path, market)
-
-
 def react(place: Place) -> Place:
     """A run of the built-in agent, in a folder beside."""
     beside = Place(place.folder / "react", place.market)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +10,6 @@ from support.runs.outside_programs import ANSWER, Place, did_nothing, given_more
 from support.runs.run_support import Done
 
 pytestmark = pytest.mark.slow  # each test is a whole run
-
-
-@pytest.fixture
-def place(tmp_path: Path, market: Path) -> Place:
-    return Place(tmp_path, market)
 
 
 def held(place: Place, done: Done, step: int = 0) -> Any:

@@ -50,10 +50,9 @@ NUMBERS = [f"step {step}" for step in range(STEPS)]
 
 
 @pytest.fixture
-def place(tmp_path: Path, market: Path) -> Place:
-    made = Place(tmp_path, market)
-    made.write(BODY.format(folder=str(tmp_path)).replace("\\\\", "\\"))
-    return made
+def place(place: Place) -> Place:
+    place.write(BODY.format(folder=str(place.folder)).replace("\\\\", "\\"))
+    return place
 
 
 def begun(place: Place, asked: Provider) -> tuple[Running, list[object]]:

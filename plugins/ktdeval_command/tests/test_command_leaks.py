@@ -150,10 +150,9 @@ def forms(market: Path) -> list[str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, market: Path, forms: list[str]) -> Place:
-    made = Place(tmp_path, market)
-    (tmp_path / "forms.json").write_text(json.dumps(forms))
-    return made
+def place(place: Place, forms: list[str]) -> Place:
+    (place.folder / "forms.json").write_text(json.dumps(forms))
+    return place
 
 
 def words_of(value: Any) -> Iterator[str]:

@@ -25,11 +25,6 @@ from support.providers.tool_clients import Tools, request, tools
 CALL = {"name": "look", "arguments": {"id": "S1"}}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def environment(url: str, token: str = TOKEN) -> dict[str, str]:
     return {URL_VARIABLE: url, TOKEN_VARIABLE: token}
 

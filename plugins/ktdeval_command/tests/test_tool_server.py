@@ -34,11 +34,6 @@ from support.threads import wait_for_error_text
 CALL = {"name": "look", "arguments": {"id": "S1"}}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def connected(running: Tools, mode: str) -> AsyncIterator[Any]:
     """The official client."""

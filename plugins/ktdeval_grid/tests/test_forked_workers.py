@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.cli import forked_command
 from ktdeval.errors import StoreError
 from ktdeval.task_api import WITH_PARENT, WorkerJob
 from ktdeval_builtin.worker_processes import RESTARTS, WorkerProcesses
@@ -18,13 +17,10 @@ from ktdeval_grid.outputs.final_outputs_process import WaitingTables
 from ktdeval_grid.state.layout import open_place
 from support.grid.grid_store import HandMade, record_of, small_plan
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone")
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads of whoever runs the tests wait meanwhile: the forks here need none of their locks."""
-    monkeypatch.setattr(forked_command.threading, "active_count", lambda: 1)
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone"),
+    pytest.mark.usefixtures("alone"),
+]
 
 
 def replaced_by(monkeypatch: pytest.MonkeyPatch, worker: Callable[[], int]) -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import load_plugins
-from ktdeval.runner import open_snapshot
 from ktdeval_judge.command import nest_options
 from support.judge.program_files import FILES
 from support.terminal import Terminal
@@ -22,22 +20,17 @@ pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data")
 MARKET = ("--data", "synthetic")
 
 
-@pytest.fixture(scope="module")
-def market() -> MarketSnapshot:
-    return open_snapshot(load_plugins(), "synthetic", {})
-
-
 @pytest.fixture
-def weights(market: MarketSnapshot, tmp_path: Path) -> Path:
+def weights(embedded: MarketSnapshot, tmp_path: Path) -> Path:
     """Three months of weights of four members, anew every week."""
-    first = int(np.searchsorted(market.days, np.datetime64("2024-04-02")))
+    first = int(np.searchsorted(embedded.days, np.datetime64("2024-04-02")))
     days = slice(first - 1, first + 61)
-    always = market.member[days].all(axis=0) & np.isfinite(market.close[days]).all(axis=0)
-    codes = [code for code, member in zip(market.codes, always, strict=True) if member][:8]
+    always = embedded.member[days].all(axis=0) & np.isfinite(embedded.close[days]).all(axis=0)
+    codes = [code for code, member in zip(embedded.codes, always, strict=True) if member][:8]
     lines = ["date,ticker,weight"]
     for week, row in enumerate(range(first, first + 55, 5)):
         chosen = codes[week % 4 : week % 4 + 4]
-        lines += [f"{market.days[row]},{code},0.24" for code in chosen]
+        lines += [f"{embedded.days[row]},{code},0.24" for code in chosen]
 
     path = tmp_path / "weights.csv"
     path.write_text("\n".join(lines) + "\n")
@@ -72,11 +65,11 @@ def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
 
 
 def test_no_file_of_a_judgement_is_an_orphan_of_its_run(
-    market: MarketSnapshot, tmp_path: Path, terminal: Terminal
+    embedded: MarketSnapshot, tmp_path: Path, terminal: Terminal
 ) -> None:
-    bought = int(np.flatnonzero(np.isfinite(market.close[-4:]).all(axis=0))[0])
+    bought = int(np.flatnonzero(np.isfinite(embedded.close[-4:]).all(axis=0))[0])
     weights = tmp_path / "weights.csv"
-    weights.write_text(f"date,ticker,weight\n{market.days[-4]},{market.codes[bought]},0.5\n")
+    weights.write_text(f"date,ticker,weight\n{embedded.days[-4]},{embedded.codes[bought]},0.5\n")
     out = tmp_path / "run"
     terminal.out("judge", weights, *MARKET, "--out", out)
     kept = out / "files" / "of an agent"
@@ -88,13 +81,13 @@ def test_no_file_of_a_judgement_is_an_orphan_of_its_run(
 
 @pytest.mark.slow
 def test_an_assumed_account_is_noted_where_returns_are_shares_of_it(
-    weights: Path, tmp_path: Path, terminal: Terminal, market: MarketSnapshot
+    weights: Path, tmp_path: Path, terminal: Terminal, embedded: MarketSnapshot
 ) -> None:
-    column = int(np.flatnonzero(np.isfinite(market.close[-2:]).all(axis=0))[0])
+    column = int(np.flatnonzero(np.isfinite(embedded.close[-2:]).all(axis=0))[0])
     trade = tmp_path / "trades.csv"
     trade.write_text(
         "date,ticker,side,shares,price\n"
-        f"{market.days[-1]},{market.codes[column]},buy,100,{market.open[-1, column]:.2f}\n"
+        f"{embedded.days[-1]},{embedded.codes[column]},buy,100,{embedded.open[-1, column]:.2f}\n"
     )
     note = "does not state the initial cash: 1,000,000 is assumed"
     assert any(note in each for each in terminal.report("judge", trade, *MARKET)["notes"])
@@ -104,17 +97,17 @@ def test_an_assumed_account_is_noted_where_returns_are_shares_of_it(
 
 @pytest.mark.slow
 def test_claimed_nav_with_fills_at_the_decision_close_is_a_look_ahead(
-    weights: Path, tmp_path: Path, terminal: Terminal, market: MarketSnapshot
+    weights: Path, tmp_path: Path, terminal: Terminal, embedded: MarketSnapshot
 ) -> None:
-    closes = np.array(market.close)
-    rows = {str(day): row for row, day in enumerate(market.days)}
+    closes = np.array(embedded.close)
+    rows = {str(day): row for row, day in enumerate(embedded.days)}
     goals: dict[int, dict[int, float]] = {}
     for line in weights.read_text().splitlines()[1:]:
         day, code, weight = line.split(",")
-        goals.setdefault(rows[day], {})[market.asset_index[code]] = float(weight)
+        goals.setdefault(rows[day], {})[embedded.asset_index[code]] = float(weight)
 
     # a notebook's backtest: adjusted returns of the close of the decision on, without costs
-    adjusted = closes * market.factor
+    adjusted = closes * embedded.factor
     first = min(goals)
     nav = [1.0]
     for row in range(first, max(goals) + 1):
@@ -126,7 +119,9 @@ def test_claimed_nav_with_fills_at_the_decision_close_is_a_look_ahead(
         nav.append(base * (1.0 + growth))
 
     path = tmp_path / "nav.csv"
-    lines = [f"{market.days[first + step]},{value!r}" for step, value in enumerate(map(float, nav))]
+    lines = [
+        f"{embedded.days[first + step]},{value!r}" for step, value in enumerate(map(float, nav))
+    ]
     path.write_text("\n".join(["date,nav", *lines]) + "\n")
 
     words = ("judge", weights, "--nav", path, *MARKET, "--out", tmp_path / "run", "--json")
@@ -144,14 +139,14 @@ def test_claimed_nav_with_fills_at_the_decision_close_is_a_look_ahead(
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_nav_alone_has_an_alpha_and_says_what_it_cannot_say(
-    market: MarketSnapshot, tmp_path: Path, terminal: Terminal
+    embedded: MarketSnapshot, tmp_path: Path, terminal: Terminal
 ) -> None:
     rows = slice(300, 500)
-    index = market.indices[market.meta.benchmark][rows]
+    index = embedded.indices[embedded.meta.benchmark][rows]
     nav = 1.0 + 0.5 * (index / index[0] - 1.0)
     path = tmp_path / "nav.csv"
     lines = [
-        f"{day},{value!r}" for day, value in zip(market.days[rows], map(float, nav), strict=True)
+        f"{day},{value!r}" for day, value in zip(embedded.days[rows], map(float, nav), strict=True)
     ]
     path.write_text("\n".join(["date,equity", *lines]) + "\n")
 

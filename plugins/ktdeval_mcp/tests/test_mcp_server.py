@@ -23,11 +23,6 @@ pytestmark = pytest.mark.anyio
 SECRET = "sk-proj-0123456789abcdefghijkl"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def connected(folder: Path) -> AsyncIterator[Client]:
     """A client of a server that runs in a folder."""

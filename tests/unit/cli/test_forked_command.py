@@ -20,13 +20,10 @@ from ktdeval.cli import (
     forked_command,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone")
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads of whoever runs the tests wait meanwhile: the forks here need none of their locks."""
-    monkeypatch.setattr(forked_command.threading, "active_count", lambda: 1)
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone"),
+    pytest.mark.usefixtures("alone"),
+]
 
 
 def forked(folder: Path, *words: str, **fields: object) -> tuple[int, str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.calls.batch_client import BatchClient
-from ktdeval.calls.budget import Budget
+from ktdeval.calls.budget import Budget, max_request_tokens
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings
 from ktdeval.calls.prices import Price, PriceTier
@@ -54,6 +54,38 @@ def test_long_prompts_cost_half_of_their_tier_in_a_batch() -> None:
     assert kept.tiers == (
         PriceTier(above=1_000, input=2.0, output=10.0, cache_read=1.0, cache_write=None),
     )
+
+
+def test_the_most_of_all_requests_is_reserved_together_or_not_at_all() -> None:
+    assert max_request_tokens(ASKED[0]) == (100, 1_000)
+
+    with pytest.raises(BudgetError, match=r"the batch may cost up to 0\.0154") as caught:
+        budget(max_cost=3 * MOST * 0.999).reserve_batch(ASKED, HALF)
+
+    assert caught.value.needed["max_cost"] == pytest.approx(3 * MOST)
+
+    limits = budget(max_cost=3 * MOST * 1.001)
+    reserved = limits.reserve_batch(ASKED, HALF)
+
+    assert [each.most.usd for each in reserved] == pytest.approx([MOST] * 3)
+
+    with pytest.raises(BudgetError):  # nothing is left, and nobody waits
+        limits.reserve_batch(ASKED[:1], HALF)
+
+
+def test_each_request_settles_at_half_and_gives_back_what_it_did_not_use() -> None:
+    limits = budget(max_cost=3 * MOST * 1.001)
+    first, second, third = limits.reserve_batch(ASKED, HALF)
+
+    assert limits.settle(first, Usage(100, 200)) == pytest.approx(100e-6 + 200 * 5e-6)
+    assert limits.release(second) == 0
+    assert limits.hold(third) == pytest.approx(MOST)
+
+    # spent 0.0011 and held 0.005125 of 0.015390: one more fits, and a second one does not
+    limits.reserve_batch(ASKED[:1], HALF)
+
+    with pytest.raises(BudgetError):
+        limits.reserve_batch(ASKED[:1], HALF)
 
 
 def test_an_ordinary_call_beside_it_is_settled_at_the_ordinary_price() -> None:

@@ -51,6 +51,27 @@ def waiting(one: Budget, asked: ModelRequest = ASKED) -> Waiter:
     return Waiter(lambda waits: one.reserve(asked, waits))
 
 
+def test_the_next_call_is_made_only_when_the_most_it_may_cost_is_left():
+    limits = budget(max_cost=1.5 * MOST)
+    limits.settle(limits.reserve(ASKED), Usage(28, 100))
+    with pytest.raises(BudgetError) as caught:
+        limits.reserve(ASKED)
+
+    assert f"0.0011 spent, the next call may cost up to {MOST:.4f}" in str(caught.value)
+
+
+def test_what_earlier_sessions_spent_counts():
+    cost = r"--max-cost 2\.00 USD: 1\.9995 spent \(0\.0995 of it possibly\), the next call may cost"
+    with pytest.raises(BudgetError, match=cost):
+        budget(max_cost=2.0, spent=Spent(1.9, 0.0995)).reserve(ASKED)
+
+    with pytest.raises(
+        BudgetError,
+        match=r"^--max-tokens 1000: 950 used, the next call may take up to 1\d\d; raise it and run",
+    ):
+        budget(max_tokens=1000, spent=Spent(0.0, 0.0, 900, 50)).reserve(ASKED)
+
+
 def test_call_bound_counts_every_sent_byte_and_the_whole_reply():
     asked = ModelRequest(
         (
@@ -84,6 +105,30 @@ def test_without_a_price_there_is_no_cost_and_no_limit_of_cost():
     free.settle(free.reserve(ASKED), Usage(10, 10))
     with pytest.raises(BudgetError):
         budget(max_cost=0.0).reserve(ASKED)
+
+
+def test_money_maybe_billed_stays_reserved_and_a_call_not_made_is_free():
+    assert budget().hold(budget().reserve(ASKED)) == pytest.approx(MOST)  # without limits, too
+
+    limits = budget(max_cost=2.5 * MOST)
+    assert limits.hold(limits.reserve(ASKED)) == pytest.approx(MOST)
+
+    limits.hold(limits.reserve(ASKED))
+
+    with pytest.raises(BudgetError, match="possibly"):
+        limits.reserve(ASKED)
+
+    limits = budget(max_cost=1.01 * MOST, max_tokens=MAX_TOKENS)
+    for _ in range(100):
+        limits.release(limits.reserve(ASKED))
+
+    reservation = limits.reserve(ASKED)
+    limits.release(reservation)
+    limits.hold(reservation)  # only the first end of a reservation counts
+
+    assert limits.settle(reservation, Usage(*max_request_tokens(ASKED))) is None
+
+    limits.reserve(ASKED)
 
 
 def test_a_reply_beyond_its_bound_teaches_the_bounds_of_later_calls():
@@ -126,6 +171,20 @@ def plans(draw: st.DrawFn) -> Plan:
         )
 
     return plan
+
+
+@pytest.mark.parametrize(
+    ("usage", "end"), [(Usage(1, 1), Reservation), (Usage(*max_request_tokens(ASKED)), BudgetError)]
+)
+def test_a_call_waits_for_others_and_is_made_when_they_cost_less(usage, end):
+    limits = budget(max_cost=1.5 * MOST)
+    first = limits.reserve(ASKED)
+    waiter = waiting(limits)
+
+    assert waiter.is_waiting
+
+    limits.settle(first, usage)
+    assert isinstance(waiter.outcome, end)
 
 
 @pytest.mark.exhaustive
@@ -197,6 +256,25 @@ def test_a_call_that_ended_once_gives_nothing_back_when_it_ends_again():
     assert isinstance(waiter.outcome, Reservation)
 
 
+def test_small_calls_do_not_starve_a_large_one():
+    """The line is served in order: what came first is looked at first, however small the next one
+    is.
+    """
+    large = request("x" * 5000)
+    small = request("x")
+    limits = budget(max_tokens=sum(max_request_tokens(large)) + 10)
+    running = limits.reserve(small)
+    first = waiting(limits, large)
+    second = waiting(limits, small)
+    limits.release(running)
+
+    assert isinstance(first.outcome, Reservation)
+    assert second.is_waiting
+
+    limits.release(first.outcome)
+    assert isinstance(second.outcome, Reservation)
+
+
 @pytest.mark.parametrize("reason", [None, BudgetError("over")])
 def test_the_end_of_the_run_ends_all_waiting(reason):
     stop = StopSignal()
@@ -256,6 +334,29 @@ class Shared:
 
     def find_needed(self, most: BudgetAmount) -> dict[str, float]:
         return {"max_cost": most.usd + 1.0}
+
+
+def test_a_call_waits_while_calls_of_other_processes_may_give_back() -> None:
+    shared = Shared("later", "drawn")
+    one = budget(max_cost=1.0)
+    one.share(shared)
+
+    reservation = one.reserve(ASKED)
+    cost = one.settle(reservation, Usage(20, 40))
+
+    assert shared.drawn == [DRAWN, DRAWN]
+    assert cost == pytest.approx((20 * 2.0 + 40 * 10.0) / 1e6)
+    assert shared.settled == [(DRAWN, BudgetAmount(cost, 60))]
+
+
+def test_a_call_that_was_not_made_gives_back_all_that_it_drew() -> None:
+    shared = Shared("drawn")
+    one = budget(max_cost=1.0)
+    one.share(shared)
+
+    one.release(one.reserve(ASKED))
+
+    assert shared.settled == [(DRAWN, BudgetAmount(0.0, 0))]
 
 
 def test_a_call_that_may_be_billed_uses_all_that_it_drew() -> None:

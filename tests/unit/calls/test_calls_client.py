@@ -4,6 +4,7 @@ and a run ends whole.
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections import Counter
@@ -12,10 +13,11 @@ import pytest
 
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.http_errors import one_line
 from ktdeval.calls.record import request_key
 from ktdeval.calls.stop_flag import StopSignal
-from ktdeval.errors import ModelError, ProviderError, StoreError
-from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
+from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
+from ktdeval.harness.chat_messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
 from ktdeval.runner.models.model_connection import RemoteAccess, RunSignals
 from ktdeval.task_api.events import CheckDelayed
@@ -30,6 +32,7 @@ from support.providers.call_clients import (
     reply_to,
 )
 from support.threads import in_threads
+from support.waiting import wait_for
 
 # --- cache and book
 
@@ -185,6 +188,139 @@ def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(run, a
         assert len({result.content for result in results if isinstance(result, Reply)}) == 8
     else:
         assert Counter(record.outcome for record in run.records())["cached"] == 7 - (8 - good)
+
+
+def test_a_key_echoed_in_a_reply_is_neither_passed_on_nor_recorded(run, monkeypatch):
+    key = "sk-test-0123456789abcdef"
+    spelt = json.dumps({"plain": key, "escaped": "(it)"}).replace(
+        "(it)", "".join(f"\\u{ord(letter):04X}" for letter in key)
+    )
+    call = ToolCall(f"id {key}", key, spelt, Opaque("scripted", key))
+    echo = Reply(
+        f"You sent {key}.", (call,), "tool_calls", Usage(10, 5), f"their key {key}", served_by=key
+    )
+    model = ScriptedModel(lambda text, attempt: echo)
+    monkeypatch.setattr(model, "secrets", lambda: (key,))
+    reply = run.client(model).for_episode("e1").reply(ask("a"))
+
+    assert reply.content == "You sent [key]."
+    assert key not in repr(reply)
+    assert json.loads(reply.tool_calls[0].arguments) == {"plain": "[key]", "escaped": "[key]"}
+
+    run.close()
+    assert not any(key.encode() in path.read_bytes() for path in run.folder.iterdir())
+    assert key not in repr(run.records())
+
+
+def test_a_placeholder_for_a_key_changes_no_reply_and_no_message(run, monkeypatch):
+    model = ScriptedModel(lambda text, attempt: Reply("100 of asset_0001", usage=Usage(10, 5)))
+    monkeypatch.setattr(model, "secrets", lambda: ("1", "a", "EMPTY"))
+
+    assert run.client(model).for_episode("e1").reply(ask("a")).content == "100 of asset_0001"
+
+    access = object.__new__(RemoteAccess)
+    monkeypatch.setattr(access, "_remote", model, raising=False)
+
+    assert (
+        access.redact("a maximum of 100")
+        == one_line("a maximum of 100", model.secrets())
+        == "a maximum of 100"
+    )
+
+
+def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(run):
+    model = ScriptedModel(
+        lambda text, attempt: reply_to(text) if attempt > 1 else Reply(usage=Usage(10**40))
+    )
+
+    assert run.client(model).for_episode("e1").reply(ask("a")) == reply_to("a")
+    assert [record.outcome for record in run.records()] == ["bad_response", "answered"]
+
+
+def test_an_interrupt_ends_waits_for_a_slot_and_records_running_calls(run):
+    questions = ["a", "a", "a", "b", "c"]
+
+    def answer(text: str, attempt: int) -> Answer:
+        # somebody who asks something else
+        wait_for(lambda: client._limiter._queue._waiting)
+        run.stop.interrupt()
+        return reply_to(text)
+
+    model = ScriptedModel(answer)
+    client = run.client(model, concurrency=1)
+    results = in_threads(5, lambda number: client.for_episode("e").reply(ask(questions[number])))
+
+    assert {type(result) for result in results} == {Reply, KeyboardInterrupt}
+    assert sum(model.asked.values()) == 1
+    assert run.client(model).for_episode("e").reply(ask(next(iter(model.asked)))) in results
+    assert sum(model.asked.values()) == 1
+
+    client = run.client(model)
+    run.stop.interrupt()
+
+    for late in (
+        lambda: client.for_episode("e1").reply(ask("d")),
+        lambda: client.ask_fresh(ask("d"), "canary"),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            late()
+
+    assert model.asked["d"] == 0
+
+
+def test_an_interrupt_or_the_end_of_hours_ends_every_wait_between_attempts(run):
+    model = failing(ModelError("server", "down"))
+    client = run.client(model, concurrency=4, backoff_s=600.0)
+
+    def note(*words: object) -> None:
+        run.notes.append(words)
+        if len(run.notes) == 4:
+            run.stop.interrupt()
+
+    results = in_threads(
+        4, lambda number: client.for_episode("e", note).reply(ask(f"question {number}"))
+    )
+
+    assert [type(result) for result in results] == [KeyboardInterrupt] * 4
+    assert sum(model.asked.values()) == 4
+
+    client = run.client(model, backoff_s=600.0)
+
+    with pytest.raises(BudgetError, match="--max-hours"):
+        client.for_episode("e", lambda *_: run.stop.limit_hours(0.0)).reply(ask("a"))
+
+
+def test_a_run_stops_before_its_budget_and_resumes_when_it_is_raised(
+    run,
+):
+    model = ScriptedModel()
+
+    def play(max_cost: float) -> int:
+        episode = run.client(model, max_cost=max_cost).for_episode("e1")
+        questions = (ask(f"question {number}") for number in itertools.count())
+        with pytest.raises(BudgetError, match="run the same command again") as caught:
+            list(map(episode.reply, questions))
+
+        assert run.stop.reason is caught.value
+
+        return len(model.answered)
+
+    made = play(0.02)
+
+    assert 0.02 - 0.0011 <= made * COST <= 0.02
+    assert play(0.04) > made
+    assert set(model.asked.values()) == {1}
+
+    client = run.client(model, concurrency=8, max_cost=0.07)  # side by side, too
+    results = in_threads(
+        8,
+        lambda number: [
+            client.for_episode("e").reply(ask(f"{number} {turn}")) for turn in itertools.count()
+        ],
+    )
+
+    assert {type(result) for result in results} == {BudgetError}
+    assert 0.07 - 0.0011 <= sum(record.cost_usd or 0.0 for record in run.records()) <= 0.07
 
 
 # --- addresses that nobody answers, and replies of older runs

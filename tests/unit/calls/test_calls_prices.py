@@ -5,6 +5,8 @@ calls that a card shows.
 from __future__ import annotations
 
 import datetime
+import re
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,24 @@ def table(tmp_path) -> Path:
     path = tmp_path / "table.yaml"
     path.write_text(TABLE)
     return path
+
+
+@pytest.mark.parametrize(
+    ("price", "usage", "cost"),
+    # reasoning is part of the reply; without prices of their own, tokens of the prompt cache cost
+    # what others do
+    [
+        (
+            Price(2.0, 10.0, 0.5, 2.5),
+            Usage(1_000_000, 100_000, 60_000, 500_000, 200_000),
+            0.3 * 2 + 0.5 * 0.5 + 0.2 * 2.5 + 0.1 * 10,
+        ),
+        (Price(2.0, 10.0), Usage(1_000_000, 0, 0, 400_000, 300_000), 2.0),
+        (Price(2.0, 10.0, cache_read=0.0), Usage(1_000_000, 0, 0, 1_000_000), 0.0),
+    ],
+)
+def test_each_kind_of_token_has_its_own_price(price, usage, cost):
+    assert price.cost(usage) == pytest.approx(cost)
 
 
 # --- arithmetic
@@ -168,6 +188,35 @@ def built_in(name: str, day: datetime.date = TODAY) -> Price | None:
     return choose_price(name, {}, None, BUILT_IN, day, address)
 
 
+@on_each_row(
+    "name, read, written, cached, cache_write",
+    ("openai/gpt-4.1", 2.0, 8.0, 0.5, None),
+    ("openai/gpt-4.1-2025-04-14", 2.0, 8.0, 0.5, None),
+    ("openai/gpt-6-astra", 10.0, 50.0, 1.0, 12.5),
+    ("azure/gpt-4.1", 2.0, 8.0, 0.5, None),
+    ("anthropic/claude-opus-4-7", 5.0, 25.0, 0.5, 6.25),
+    ("anthropic/claude-sonnet-4-5-20250929", 3.0, 15.0, 0.3, 3.75),
+    ("google/gemini-2.5-pro", 1.25, 10.0, 0.125, None),
+    ("vertex/claude-sonnet-4-5@20250929", 3.0, 15.0, 0.3, 3.75),
+    ("deepseek/deepseek-v4-pro", 1.32, 3.96, 0.044, None),
+    ("minimax/MiniMax-M3", 0.3, 1.2, 0.06, None),
+)
+def test_a_price_of_the_package_has_the_rates_of_the_vendors_page(
+    name: str, read: float, written: float, cached: float, cache_write: float | None
+) -> None:
+    """Rates as they stood on the vendors' own pages."""
+    price = built_in(name)
+
+    assert price is not None
+    assert (price.input, price.output, price.cache_read, price.cache_write) == (
+        read,
+        written,
+        cached,
+        cache_write,
+    )
+    assert re.fullmatch(r"genai-prices [0-9.]+, [\w-]+/\S+", price.source)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -197,6 +246,20 @@ def test_dollars_are_those_of_the_address(name: str, address: str, source: str |
     assert f"{price.input:g} {price.output:g} {price.source.split()[-1]}" == source
 
 
+@on_each_row(
+    "name, day, rate",
+    ("google/gemini-3.8-flash", "2026-12-31", 0.75),
+    ("google/gemini-3.8-flash", "2027-01-01", 1.5),
+    ("deepseek/deepseek-flash", "2026-11-26", 0.3),  # 0.15 outside of the dear hours
+)
+def test_a_price_is_that_of_the_day_and_of_its_dearest_hour(
+    name: str, day: str, rate: float
+) -> None:
+    price = built_in(name, datetime.date.fromisoformat(day))
+    assert price is not None
+    assert price.input == rate
+
+
 def test_without_the_package_a_price_is_not_known_and_it_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -212,6 +275,16 @@ def test_without_the_package_a_price_is_not_known_and_it_is_named_once(
         "no prices: they come from the package genai-prices, which is not installed; get it with"
         " `pip install genai-prices`, or give --price or --price-table"
     ]
+
+
+def test_no_price_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    packaged_prices._packaged_snapshot.cache_clear()
+
+    assert built_in("openai/gpt-4.1") is not None
 
 
 def test_a_long_prompt_costs_the_rates_of_its_tier_and_is_reserved_at_them() -> None:

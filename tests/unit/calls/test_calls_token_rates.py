@@ -84,6 +84,20 @@ def test_no_tokenizer_counts_more_or_fewer_than_the_bounds(content: str, tokeniz
     assert size.tokens(MIN_TOKENS) <= tokens <= size.tokens(MAX_TOKENS)
 
 
+@pytest.mark.parametrize("content", CONTENTS)
+def test_the_bounds_are_near_what_is_counted(
+    content: str,
+) -> None:
+    row = CONTENTS[content]
+    size = size_of(row)
+    least = min(row["tokens"].values())
+    most = max(row["tokens"].values())
+
+    assert size.tokens(MIN_TOKENS) > 0.55 * least
+    assert size.tokens(MAX_TOKENS) < 1.7 * most
+    assert size.tokens(MIN_TOKENS) < size.tokens(USUAL_TOKENS) < size.tokens(MAX_TOKENS)
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "around"])
 def test_rates_are_ordered_in_each_kind(kind: str) -> None:
     rates = [getattr(rate, kind) for rate in (MIN_TOKENS, USUAL_TOKENS, MAX_TOKENS)]
@@ -95,6 +109,12 @@ def test_the_table_names_tokenizers_versions_and_its_day() -> None:
     assert date.fromisoformat(TABLE["measured"]) <= date.today()
     for entry in not_empty(TABLE["tokenizers"].values()):
         assert re.fullmatch(r"[a-z0-9-]+ \d+(\.\d+)+", entry["package"])
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "benchmarks/token_texts").glob("*.txt")))
+def test_sizes_in_the_table_are_those_of_the_texts_beside_the_script(path: Path) -> None:
+    (row,) = (CONTENTS[name] for name in CONTENTS if name.lower().startswith(path.stem))
+    assert text_bytes(path.read_text("utf-8")) == size_of(row)
 
 
 @needs_tokenizers

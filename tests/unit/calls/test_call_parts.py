@@ -135,6 +135,27 @@ def test_a_damaged_group_is_an_error_that_names_it(asked, harm):
     assert len(list(asked.machine().parts.check())) == 1
 
 
+def test_a_group_that_the_store_refused_is_put_before_the_next_one(asked, monkeypatch):
+    second = asked.machine()
+    create = LocalStore.create
+    answers = [StoreError("down"), StoreError("down")]
+
+    def flaky(store: LocalStore, key: str, data: bytes) -> bool:
+        if answers:
+            raise answers.pop()
+
+        return create(store, key, data)
+
+    monkeypatch.setattr(LocalStore, "create", flaky)
+    for name in ("f", "g"):
+        with pytest.raises(StoreError, match="down"):
+            second.put(name)
+
+    second.parts.flush()
+
+    assert asked.machine().restored() == expected(*NAMES, "f", "g")
+
+
 def test_a_group_of_another_process_is_a_conflict_but_the_own_one_is_not(asked):
     """A request whose answer was lost is repeated, and finds what it wrote itself."""
     second = asked.machine()

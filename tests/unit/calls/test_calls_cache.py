@@ -5,9 +5,11 @@ what is looked after.
 from __future__ import annotations
 
 import random
+import sqlite3
 import stat
 import subprocess
 import tempfile
+import threading
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
@@ -17,9 +19,11 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.calls import database
 from ktdeval.calls.cache_admin import CacheAdmin, CachePruneRule, CheckedReplies
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import is_cacheable, request_key, tool_texts
+from ktdeval.errors import StoreError
 from ktdeval.harness import ModelTraits
 from ktdeval.harness.chat_messages import (
     CallParams,
@@ -303,6 +307,31 @@ def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
 
     with CacheAdmin(path) as cache_admin:
         assert cache_admin.verify() == CheckedReplies(100, ())
+
+
+def test_a_writer_waits_for_another_process_and_reports_a_long_wait(path, monkeypatch):
+    monkeypatch.setattr(database, "BUSY_S", 0.2)
+    with CallDatabase(path) as cache:
+        cache.put([entry_of(0)])
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        assert cached(cache, key_of(0)) == entry_of(0).reply  # a reader does not wait
+        with pytest.raises(
+            StoreError,
+            match=(
+                r"database is locked; another process has held it .* or choose another file with"
+                r" --cache"
+            ),
+        ):
+            cache.put([entry_of(1)])
+
+        threading.Timer(0.05, other.execute, ("COMMIT",)).start()
+        cache.put([entry_of(1)])
+        assert cached(cache, key_of(1)) == entry_of(1).reply
+        other.close()
+
+    with pytest.raises(StoreError, match="closed"):
+        cached(cache, key_of(1))
 
 
 # ---- cache_admin

@@ -124,6 +124,23 @@ def test_an_episode_settles_with_its_own_calls_on_disk(log, run):
     assert run.recorded() == ["a", "a", "b"]
 
 
+def test_an_episode_whose_calls_could_not_be_written_fails_until_they_are(run, monkeypatch):
+    with CallLog(run.folder) as log:
+        with monkeypatch.context() as full:
+            full.setattr(
+                CallDatabase, "write", lambda *_: (_ for _ in ()).throw(StoreError("full"))
+            )
+            log.record(call_of("a"), durable=False)
+            for _ in range(2):
+                with pytest.raises(StoreError, match="full"):
+                    log.settle("a")
+
+        log.record(call_of("b"))
+        log.settle("a")
+
+        assert run.recorded() == ["a", "b"]
+
+
 @pytest.mark.exhaustive
 def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeypatch):
     """On a disk that takes 10 ms for a transaction, 500 records one by one would take 5 s."""
@@ -256,6 +273,21 @@ def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
         {"a", "b", "c"},
         {"a", "b", "c"},
     )
+
+
+def test_a_shared_cache_that_fails_is_an_error_and_the_run_has_its_reply(run, monkeypatch):
+    with (
+        CallDatabase(run.cache_path) as cache,
+        CallLog(run.folder, cache) as log,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(
+            cache, "write", lambda *_: (_ for _ in ()).throw(StoreError("replies.sqlite: full"))
+        )
+        with pytest.raises(StoreError, match="full"):
+            log.record(call_of("a"), entry_of("a"))
+
+    assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, set())
 
 
 @pytest.mark.exhaustive

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval.calls.tool_protocol_probe import ATTEMPTS, choose_protocol
-from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
+from ktdeval.errors import BudgetError, ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply, ToolCall, ToolProtocol
 from support.providers.call_clients import OpenProvider
 from support.providers.protocol_speaker import spoken, understood
@@ -224,3 +224,16 @@ def test_network_failures_do_not_count_as_missing_tool_support(kind: str) -> Non
         server.choose()
 
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [BudgetError("--max-cost is spent"), ProviderError("set HOUSE_API_KEY")]
+)
+def test_what_stops_a_run_stops_the_check(error: Exception) -> None:
+    def stop(request: ModelRequest) -> Reply:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        Server({"native": stop, "json_schema": obey}).choose()
+
+    assert caught.value is error

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from ktdeval.calls import Caller, http_error, is_retryable
 from ktdeval.calls.context_window import Context, ContextExceeded
 from ktdeval.errors import ModelError, ProviderError
@@ -572,3 +574,9 @@ def test_another_refusal_is_none_of_a_long_prompt(
     error = refusal(status, body)
     assert isinstance(error, ModelError), server
     assert error.kind == kind
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refusal_of_the_key_or_the_model_stays_one(status: int) -> None:
+    body = {"error": {"message": "no access to the maximum context length"}}
+    assert isinstance(refusal(status, body), ProviderError)

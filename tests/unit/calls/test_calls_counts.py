@@ -19,6 +19,14 @@ def call(word: str, step: int, opening: int = 1, outcome: str = "answered") -> C
     return call_of(word, episode="e", step=step, opening=opening, outcome=outcome, usage=usage)
 
 
+def test_an_answer_that_a_later_opening_takes_from_the_cache_is_repeated() -> None:
+    counts = tally_episode([call("a", 1), call("a", 1, opening=2, outcome=CACHED)])
+
+    assert (counts.attempts, counts.answered) == (1, 1)
+    assert (counts.cached, counts.repeated, counts.unused) == (0, 1, 0)
+    assert counts.replies == 1
+
+
 INTERRUPTED = [
     call("a", 1),
     call("b", 1, outcome="timeout"),
@@ -31,6 +39,16 @@ INTERRUPTED = [
     call("d", 2, opening=2),
     call("e", 3, opening=2, outcome=BATCHED),
 ]
+
+
+def test_calls_of_an_interrupted_episode_are_counted_by_what_became_of_them() -> None:
+    counts = tally_episode(INTERRUPTED)
+
+    assert (counts.openings, counts.attempts, counts.answered) == (2, 8, 5)
+    assert (counts.cached, counts.repeated, counts.unused) == (1, 1, 1)
+    assert counts.failed_attempts == {"rate_limited": 1, "timeout": 2}
+    assert counts.tokens == Usage(50, 10).to_json()
+    assert counts.replies == 5  # a and b, then c, d and e
 
 
 def test_the_hash_is_of_all_rows_in_their_order_with_their_replies() -> None:

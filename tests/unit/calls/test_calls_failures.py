@@ -7,15 +7,26 @@ from __future__ import annotations
 import json
 import random
 import resource
+import threading
 from collections import Counter
 
 import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
+from ktdeval.calls.budget import max_request_tokens
+from ktdeval.calls.http_errors import one_line
 from ktdeval.calls.retry import RetryPolicy
-from ktdeval.errors import ModelError, ProviderError, StoreError
-from support.providers.call_clients import COST, Answer, ScriptedModel, ask, failing, reply_to
+from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
+from support.providers.call_clients import (
+    COST,
+    PRICE,
+    Answer,
+    ScriptedModel,
+    ask,
+    failing,
+    reply_to,
+)
 from support.searching import examples
 from support.tables import on_each_row
 from support.threads import in_threads
@@ -110,6 +121,20 @@ def test_a_defect_of_an_adapter_blocks_no_other_call(run):
             client.for_episode("e1").reply(ask("a"))
 
     assert client.for_episode("e1").reply(ask("b")) == reply_to("b")
+
+
+def test_possible_cost_of_a_call_with_an_adapter_defect_stays_reserved(run):
+    client = run.client(
+        failing(ZeroDivisionError(), "b"), max_cost=1.5 * PRICE.most(*max_request_tokens(ask("a")))
+    )
+
+    with pytest.raises(ZeroDivisionError):
+        client.for_episode("e1").reply(ask("a"))
+
+    with pytest.raises(
+        BudgetError, match=r"0\.\d+ spent \(0\.\d+ of it possibly\), the next call may cost"
+    ):
+        client.for_episode("e1").reply(ask("b"))
 
 
 def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(run):
@@ -218,6 +243,20 @@ def test_the_last_failure_rises_when_there_is_no_point_in_another_attempt(
     assert (attempts.made, len(attempts.waits)) == (made, made - 1)
 
 
+def test_waits_are_random_below_a_bound_that_doubles_up_to_the_cap():
+    bounds = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    played = [Attempts(*failures(len(bounds))) for _ in range(400)]
+    for seed, attempts in enumerate(played):
+        attempts.run(seed=seed)
+
+    for bound, waits in zip(
+        bounds, zip(*(attempts.waits for attempts in played), strict=True), strict=True
+    ):
+        assert 0 <= min(waits) < 0.05 * bound
+        assert 0.95 * bound < max(waits) <= bound
+        assert 0.45 * bound < sum(waits) / len(waits) < 0.55 * bound
+
+
 def test_calls_that_got_the_same_retry_after_do_not_come_back_together():
     waits = []
     for seed in range(50):
@@ -284,6 +323,13 @@ def test_a_status_is_a_failure_of_its_kind(status: int, kind: str) -> None:
     assert error.kind == kind
 
 
+def test_a_key_is_hidden_from_eight_and_by_its_beginning_from_twelve_letters() -> None:
+    assert one_line("is short12 right", ("short12",)) == "is short12 right"
+    assert one_line("is short123 right", ("short123",)) == "is [key] right"
+    assert one_line("is abcdef...9 right", ("abcdef12345",)) == "is abcdef...9 right"
+    assert one_line("is abcdef...9 right", ("abcdef123456",)) == "is [key] right"
+
+
 def test_missing_response_is_a_timeout_a_connection_or_a_bad_response() -> None:
     assert network_error(CALLER, "", is_timeout=True).kind == "timeout"
 
@@ -339,3 +385,19 @@ def test_moderation_is_known_by_its_code_or_unambiguous_words(
     made = http_error(status, body, {}, CALLER)
 
     assert isinstance(made, ContentFiltered) is is_filtered
+
+
+def test_failures_under_way_when_the_run_stopped_are_no_decisions_either(run):
+    under_way = threading.Barrier(8)
+
+    def fail(text: str, attempt: int) -> Answer:
+        under_way.wait(240)
+        return ModelError("server", "down")
+
+    client = run.client(ScriptedModel(fail), max_retries=0, max_failures=3, concurrency=8)
+    results = in_threads(
+        8, lambda number: client.for_episode(f"e{number}").reply(ask(f"question {number}"))
+    )
+
+    assert sum(isinstance(result, ModelError) for result in results) == 2
+    assert sum(isinstance(result, RunStop) for result in results) == 6

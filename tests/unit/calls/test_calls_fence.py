@@ -4,13 +4,14 @@ after a failure; what was on its way is recorded, since it is paid.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ktdeval.errors import FencedError, ModelError
 from ktdeval.stores import Claim, ClaimBoard, open_store
-from support.providers.call_clients import RunClients, ScriptedModel, ask, reply_to
+from support.providers.call_clients import Answer, RunClients, ScriptedModel, ask, reply_to
 
 LEASE_S = 60.0
 
@@ -38,6 +39,43 @@ def fenced(tmp_path: Path) -> Fenced:
     return Fenced(tmp_path / "grid")
 
 
+def once_taken_over(fenced: Fenced, answer: Answer) -> Callable[[str, int], Answer]:
+    """Answers of a server during whose first call the episode is taken over."""
+
+    def answered(_text: str, attempt: int) -> Answer:
+        if attempt == 1:
+            fenced.take_over()
+
+        return answer
+
+    return answered
+
+
+def test_a_call_that_failed_is_not_tried_again(run: RunClients, fenced: Fenced) -> None:
+    model = ScriptedModel(once_taken_over(fenced, ModelError("server", "HTTP 503")))
+    episode = run.client(model).for_episode("e", fence=fenced.claim.check)
+    with pytest.raises(FencedError):
+        episode.reply(ask("a"))
+
+    assert model.asked == {"a": 1}
+
+
+def test_a_call_under_way_is_recorded_and_the_next_one_is_not_made(
+    run: RunClients, fenced: Fenced
+) -> None:
+    model = ScriptedModel(once_taken_over(fenced, reply_to("a")))
+    episode = run.client(model, max_cost=1.0).for_episode("e", fence=fenced.claim.check)
+
+    assert episode.reply(ask("a")) == reply_to("a")
+
+    with pytest.raises(FencedError, match="another worker has taken e over from one"):
+        episode.reply(ask("b"))
+
+    assert run.stop.reason is None  # others of the run go on
+    assert model.asked == {"a": 1}
+    assert [record.outcome for record in run.records()] == ["answered"]
+
+
 def test_a_call_that_waited_for_a_slot_is_not_made(run: RunClients, fenced: Fenced) -> None:
     """The provider asks for a pause; during the wait for its end the episode is taken over."""
     pause = ModelError("rate_limited", "HTTP 429", retry_after_s=0.6)
@@ -55,6 +93,17 @@ def test_a_call_that_waited_for_a_slot_is_not_made(run: RunClients, fenced: Fenc
         client.for_episode("e", note, fenced.claim.check).reply(ask("a"))
 
     assert model.asked == {"a": 1}
+
+
+def test_a_fixed_question_is_not_asked(run: RunClients, fenced: Fenced) -> None:
+    model = ScriptedModel()
+    client = run.client(model)
+    fenced.take_over()
+
+    with pytest.raises(FencedError):
+        client.ask_fresh(ask("a"), "canary", fence=fenced.claim.check)
+
+    assert model.asked == {}
 
 
 def test_what_a_fenced_call_had_reserved_is_left_for_others(

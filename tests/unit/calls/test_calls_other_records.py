@@ -15,6 +15,7 @@ from ktdeval.calls.database import (
     LogIdentity,
     count_calls,
     read_episode,
+    read_identity,
     read_labels,
 )
 from ktdeval.calls.record import CallRecord
@@ -89,6 +90,26 @@ def test_gathered_episodes_are_written_in_their_order(other: Path, tmp_path: Pat
 
     assert attempts(read_episode(path, "e2").calls) == [3, 4]
     assert count_calls(path, "canary") == 0
+
+
+def test_identity_of_a_record_is_the_first_that_it_was_given(tmp_path: Path) -> None:
+    path = tmp_path / LOG_FILE
+    with CallDatabase(path, RECORD) as record:
+        assert read_identity(path) is None
+        assert record.identity(IDENTITY) == IDENTITY
+        assert record.identity(LogIdentity("another", "later")) == IDENTITY
+
+    assert read_identity(path) == IDENTITY
+
+
+def test_what_an_answer_without_a_price_has_cost_is_not_known(tmp_path: Path) -> None:
+    with CallLog(tmp_path) as log:
+        log.record(call("e1", "a"))
+        log.record(call_of("b", episode="e1", cost_usd=None))
+        log.record(call("e1", "c"))
+        log.record(call_of("d", episode="e2", outcome="timeout", cost_usd=None))
+
+        assert log.list_costs() == {"e1": None}
 
 
 # ---- taking over

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
@@ -34,6 +35,7 @@ from ktdeval.values import content_hash, dumps_pretty
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
 from support.figures.card_cases import (
     CALLS,
+    PRICE,
     card,
     episode,
     inputs,
@@ -218,6 +220,36 @@ def card_of(task: dict[str, Any]) -> dict[str, Any]:
     return card(task=task, specs=[planned], ledgers=[episode(planned)])
 
 
+def test_cost_is_usage_times_price_and_null_where_no_price_is_known() -> None:
+    made = remote_card((0, 1))["cost"]
+    scores = scoring_card((0, 1), **paid())["cost"]
+
+    assert made["value"] == pytest.approx(2 * (50 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
+    assert (made["currency"], made["price"]) == ("USD", PRICE)
+    assert made["per_episode"]["value"] == pytest.approx(180e-6, rel=1e-12)
+    assert scores["value"] == pytest.approx(2 * 20 * (10 * 2.0 + 2 * 8.0) / 1e6, rel=1e-12)
+    assert scores["per_episode"]["value"] == pytest.approx(20 * 36e-6, rel=1e-12)
+    assert scores.keys() == {"value", "currency", "price", "per_episode"}, "a probe earns nothing"
+
+    unknown = {
+        "value": None,
+        "reason": "no price of the model is known; give one with --price or --price-table",
+    }
+
+    assert remote_card(price=None)["cost"] == unknown
+
+    own = card()["cost"]
+    assert (own["value"], own["price"]["source"]) == (
+        0.0,
+        "a model of this machine, which bills nothing",
+    )
+    assert scoring_card()["cost"]["value"] == 0.0
+
+
+def metric_values(of: dict[str, Any], name: str) -> list[float]:
+    return [entry["metrics"][name]["value"] for entry in of["episodes"]]
+
+
 MADE = {
     **CARDS,
     "certified": lambda: card(snapshot=REAL, certificate={"value": {"labels": []}}),
@@ -346,6 +378,105 @@ def test_calls_are_in_the_provenance_so_a_cached_run_gives_the_same_card() -> No
     assert made | {"provenance": 0} == other | {"provenance": 0, "sent_as": {}}
 
 
+def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> None:
+    made = card((0, 1))
+    single = card()["calibration"]
+
+    assert made["decisions"] == {"model": 8, "model_after_retry": 2, "fallback": 0, "error": 0}
+    assert made["failures"] == {"schema": 2}
+    assert made["orders"] == {
+        "submitted": 20,
+        "filled": 10,
+        "partially_filled": 0,
+        "rejected": 10,
+        "rules": {"price_limit": 10},
+    }
+
+    counted = {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "tool_calls": 40,
+        "tool_calls_valid": 30,
+        "submissions": 20,
+    }
+
+    assert made["usage"] == {
+        "reasoning_tokens": 0,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        **counted,
+    }
+
+    pooled = made["calibration"]
+    assert (pooled["n"], pooled["no_fill"], pooled["no_next_open"]) == (2 * single["n"], 10, 2)
+    assert sum(entry["n"] for entry in pooled["bins"]) == pooled["n"]
+
+
+def test_an_episode_states_its_seed_its_days_and_its_end() -> None:
+    names = ("seed", "steps", "first_day", "last_day", "final_nav_minor")
+    # On the last day 500 fen are cash, 200 the second asset and 328, with 80 more a seed, the
+    # first.
+    rows = [[entry[name] for name in names] for entry in card((0, 2))["episodes"]]
+
+    assert sorted(rows) == [
+        [0, 5, "2024-01-03", "2024-01-09", 1028],
+        [2, 5, "2024-01-03", "2024-01-09", 1188],
+    ]
+    assert [[entry[name] for name in names] for entry in card(limit=3)["episodes"]] == [
+        [0, 3, "2024-01-03", "2024-01-05", 1014]
+    ]
+
+
+def test_a_card_without_a_finished_episode_has_no_figures() -> None:
+    made = card((0, 1), {0, 1})
+    assert (
+        made["metrics"]["sharpe"]["reason"]
+        == made["cost"]["per_episode"]["reason"]
+        == "no finished episode"
+    )
+    assert [entry["error"] for entry in made["missing_episodes"]] == ["the model call failed"] * 2
+
+    nothing = {"episodes_finished": 0, "steps": 0, "steps_decided": 0}
+    assert made["coverage"] == {"episodes_planned": 2, "steps_planned": 10, **nothing}
+
+
+def test_episodes_where_a_metric_is_undefined_are_left_out_and_counted() -> None:
+    idle = ledger([step(number, 1000) for number in range(5)], 1000, spec(1))
+    made = card((0, 1), ledgers=[episode(spec(0)), idle])
+    hhi = made["metrics"]["hhi"]
+
+    assert (hhi["n"], hhi["undefined"]) == (1, {"nothing was ever held": 1})
+    assert hhi["value"] == metric_values(made, "hhi")[0]
+
+    none = card(ledgers=[IDLE])["metrics"]["ece"]
+    assert (none["value"], none["n"], none["reason"]) == (
+        None,
+        0,
+        "no filled order with a next open",
+    )
+
+
+def test_a_headline_is_the_median_with_quartiles_or_the_only_episodes_own() -> None:
+    made = card((0, 1, 2, 3))
+    low, middle, high = (
+        pytest.approx(end, rel=1e-12)
+        for end in np.quantile(metric_values(made, "total_return"), [0.25, 0.5, 0.75])
+    )
+    headline = made["metrics"]["total_return"]
+
+    assert (headline["n"], headline["value"]) == (4, middle)
+    assert headline["quartiles"] == {"low": low, "high": high}
+    assert "interval" not in headline
+
+    headline = card()["metrics"]["total_return"]
+    own = card()["episodes"][0]["metrics"]["total_return"]
+
+    assert (headline["value"], headline["interval"]) == (own["value"], own["interval"])
+    # of a five-day window there is nothing to resample
+    assert own["interval"]["reason"] == "fewer than 20 days"
+    assert "interval" not in card()["metrics"]["turnover"]
+
+
 # ---- trading cards
 
 
@@ -371,6 +502,21 @@ def test_a_figure_of_the_benchmark_with_an_interval_is_refused(name: str) -> Non
         parse_card(dumps_pretty(made), "card")
 
 
+def test_the_rule_set_changes_the_figures_and_is_named() -> None:
+    strict = card()
+    paper = card(rules="paper")
+
+    assert (strict["rules"], paper["rules"]) == ("strict", "paper")
+
+    changed = {
+        name
+        for name in strict["metrics"]
+        if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]
+    }
+
+    assert changed == {"turnover", "hhi"}
+
+
 def test_a_plugin_metric_is_listed_with_the_panel_and_fulfils_the_contract() -> None:
     made = card(metrics=[*panel_metrics(), Custom(MetricValue(0.25, 5, detail={"table": [1, 2]}))])
     assert made["metrics"]["custom"]["value"] == 0.25
@@ -378,6 +524,29 @@ def test_a_plugin_metric_is_listed_with_the_panel_and_fulfils_the_contract() -> 
 
     with pytest.raises(PluginError, match="metric 'custom' returned float"):
         card(metrics=[Custom(1.0)])
+
+
+def test_samples_are_counted_over_episodes() -> None:
+    made = scoring_card((0, 1, 2), {1})
+    assert made["decisions"] == {"model": 38, "model_after_retry": 0, "fallback": 2, "error": 0}
+    assert made["failures"] == {"schema": 2}
+    assert [episode["answered"] for episode in made["episodes"]] == [19, 19]
+    assert (
+        made["usage"]["input_tokens"],
+        made["usage"]["tool_calls_valid"],
+        made["usage"]["submissions"],
+    ) == (400, 38, 40)
+
+    steps = {"steps_planned": 60, "steps": 40, "steps_decided": 38}
+    assert made["coverage"] == {"episodes_planned": 3, "episodes_finished": 2, **steps}
+
+    # A decision of the model without an answer of its own is no answer.
+    records = [record(0, answer=None, scores={}), *answers(score_spec())[1:]]
+    made = scoring_card(answers=[(score_spec(), records)])
+
+    assert (made["decisions"]["model"], made["coverage"]["steps_decided"]) == (19, 18)
+
+    validate_card(made)
 
 
 # ---- scoring cards

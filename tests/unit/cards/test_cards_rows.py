@@ -28,7 +28,7 @@ from ktdeval.cards.fields.calls import (
     uncounted_problems,
     unpaid_problems,
 )
-from ktdeval.cards.fields.cost import TokenCost, TradingCost, cost_problems, cost_rows
+from ktdeval.cards.fields.cost import TokenCost, TradingCost, cost_problems, cost_rows, derive_cost
 from ktdeval.cards.fields.cutoff import (
     cutoff_problems,
     cutoff_words,
@@ -1123,6 +1123,35 @@ def test_a_model_behind_a_network_is_not_free(
     ]
 
     assert problems == (expected if has_problem else [])
+
+
+@pytest.mark.parametrize(
+    ("total_return", "price", "value", "reason"),
+    [
+        (0.25, Price(100_000.0, 0.0), 0.25 / 5, None),
+        (0.25, FREE, None, "the episode cost nothing"),
+        (None, FREE, None, "total_return is not defined: no steps"),
+    ],
+)
+def test_what_a_dollar_bought_is_the_return_by_the_cost_of_the_episode(
+    total_return: float | None, price: Any, value: float | None, reason: str | None
+) -> None:
+    """Each of five steps read 10 tokens: 50 of them at 100,000 USD a million are 5 USD."""
+    facts = typed(card())
+    entry = EpisodeMetric(
+        value=total_return, n=5, reason=UNSET if total_return is not None else "no steps"
+    )
+    episode = structs.replace(facts.episodes[0], metrics={"total_return": entry})
+    facts = structs.replace(facts, episodes=[episode])
+
+    made = derive_cost(DerivationBasis(facts, price))
+
+    assert isinstance(made, TradingCost)
+
+    gains = made.return_per_usd
+    assert isinstance(gains, Line)
+    assert gains.value == (None if value is None else pytest.approx(value))
+    assert gains.reason == (UNSET if reason is None else reason)
 
 
 # ---- medians and attribution

@@ -133,6 +133,21 @@ def test_the_certificate_gives_a_number(value: dict[str, Any] | None, words: str
     assert f"codes and days were hidden from the model; {words}." in claim(made)
 
 
+def test_limits_fall_with_the_number_of_windows() -> None:
+    """The table covers every number from the fewest that can be significant on."""
+    limits = memory_limits()
+    assert [limit.windows for limit in limits] == list(range(6, 31))
+
+    for part in ("limit", "low", "high"):
+        shares = [getattr(limit, part) for limit in limits]
+        known = [1.0 if share is None else share for share in shares]
+        assert known == sorted(known, reverse=True)
+
+    for limit in limits:
+        if limit.limit is not None and limit.low is not None:
+            assert limit.low <= limit.limit <= (limit.high or 1.0)
+
+
 def test_the_fewest_windows_do_not_surely_show_a_full_memory() -> None:
     """Where the interval of the limit reaches beyond a full memory, no share is named."""
     (limit,) = [limit for limit in memory_limits() if limit.windows == 6]

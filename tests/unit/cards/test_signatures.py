@@ -19,6 +19,7 @@ from ktdeval.cards.signatures import (
     check_signature,
     envelope_bytes,
     parse_envelope,
+    pre_authentication,
     sign_file,
     signature_path,
 )
@@ -85,6 +86,11 @@ def test_keys_and_signatures_are_those_of_rfc_8032(
     assert key.public.raw.hex() == public
     assert key.sign(bytes.fromhex(message)).hex() == signature
     assert key.public.has_signed(bytes.fromhex(message), bytes.fromhex(signature))
+
+
+def test_what_is_signed_is_the_pre_authentication_encoding_of_dsse() -> None:
+    expected = b"DSSEv1 28 application/vnd.in-toto+json 2 {}"
+    assert pre_authentication(b"{}") == expected
 
 
 def test_a_signature_names_its_key_and_changes_nothing_on_the_card(card: Path) -> None:

@@ -65,6 +65,17 @@ def accuracy(*answers: tuple[str, bool | float]) -> Score:
     )["accuracy"]
 
 
+def test_a_question_is_shown_with_its_choices_and_without_its_gold() -> None:
+    samples = task_of().samples(SPEC, None, None)
+    first = samples.sample(0)
+    second = samples.sample(1)
+
+    assert (first.id, first.user, first.facts) == ("0", "2 + 3?", {"gold": "5"})
+    assert (second.id, second.user) == ("larger", "Larger?\n\nAnswer with one of: 3; 4")
+    assert second.form.parameters["properties"]["answer"]["enum"] == ["3", "4"]
+    assert samples.score(1, {"answer": "4"}) == {"accuracy": True}
+
+
 def test_a_spec_without_a_market_has_unchanged_records_and_id() -> None:
     assert SPEC.id == "0788350a57a7770f29db"
 
@@ -80,6 +91,21 @@ def test_a_spec_without_a_market_has_unchanged_records_and_id() -> None:
 
 def test_it_fulfils_the_contract_of_a_scoring_task() -> None:
     check_scoring_task(task_of())
+
+
+def test_truth_values_get_wilsons_interval_and_numbers_students() -> None:
+    score = accuracy(("a", True), ("b", False))
+    assert (score.value, score.n, score.detail) == (0.5, 2, {"successes": 1})
+    assert score.interval is not None
+    # by hand: (0.5 + z²/4 ± z √(1/8 + z²/16)) / (1 + z²/2), z = 1.96
+    assert score.interval.low == pytest.approx(0.0945, abs=1e-4)
+
+    score = accuracy(("a", 1.0), ("b", 2.0), ("c", 3.0))
+    assert score.interval is not None
+    assert (score.value, score.interval.low) == (
+        2.0,
+        pytest.approx(2 - 4.302653 / 3**0.5, abs=1e-6),
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,6 +161,16 @@ def test_a_sample_without_a_valid_answer_counts_as_wrong() -> None:
     assert summary["unanswered"].detail == {"count": 2, "by_provenance": {"fallback": 2}}
 
 
+def test_the_worst_figure_is_that_of_the_range_and_direction() -> None:
+    error = ScoreDefinition("distance", "days", (0.0, 30.0), "lower", "a test")
+    points = ScoreDefinition("points", "points", (-1.0, 4.0), "higher", "a test")
+    task = task_of(scores={"error": error, "points": points})
+    summary = task.summarise([record({"error": 2.0, "points": 4.0}, "a"), record(None, "b")])
+
+    assert summary["error"].value == (2.0 + 30.0) / 2
+    assert summary["points"].value == (4.0 - 1.0) / 2
+
+
 def test_without_a_worst_figure_silence_leaves_no_score() -> None:
     task = task_of(scores=ANY_NUMBER)
     score = task.summarise([record({"accuracy": 7.0}, "a"), record(None, "b")])["accuracy"]
@@ -144,6 +180,21 @@ def test_without_a_worst_figure_silence_leaves_no_score() -> None:
         "1 of 2 samples have no valid answer, and the score has no worst figure: its definition"
         " names no direction, or no end of its range"
     )
+
+
+def test_a_failed_call_is_missing_and_bounds_the_score() -> None:
+    """Right, wrong and a failed call: a half of two; a third to two thirds of all three."""
+    failed = record(None, "c", "error")
+    summary = task_of().summarise([record({"accuracy": True}, "a"), record(None, "b"), failed])
+    score = summary["accuracy"]
+
+    assert (score.value, score.n) == (0.5, 2)
+
+    bounds = {"n": 3, "missing": 1, "low": pytest.approx(1 / 3), "high": pytest.approx(2 / 3)}
+    assert score.detail == {"successes": 1, "with_failed_calls": bounds}
+
+    counted = {"count": 2, "by_provenance": {"error": 1, "fallback": 1}}
+    assert summary["unanswered"].detail == counted
 
 
 def test_of_a_sample_in_two_seeds_the_failed_call_leaves_half_open() -> None:
@@ -352,6 +403,12 @@ def episode_of(task: Buttons) -> ScoringEpisodeRun:
         agent_args={},
     )
     return ScoringEpisodeRun(spec, ScoringParts(task, None, MARKET, Presser(), ReactAgent()))
+
+
+def test_nothing_goes_from_one_sample_to_the_next() -> None:
+    sat = episode_of(Buttons())
+    first, second = (sat.run_step(step).step for step in (0, 1))
+    assert first.answer == second.answer
 
 
 def test_conforming_task_needs_a_new_environment_for_each_sample() -> None:

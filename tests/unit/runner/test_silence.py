@@ -14,7 +14,9 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
-from ktdeval.task_api import is_scoring, worst_figure
+from ktdeval.task_api import Score, ScoringTask, is_scoring, worst_figure
+from ktdeval.task_api.qa import QATask
+from ktdeval.testing import ConformanceError, check_scoring_task
 from support.loops import not_empty
 
 PLUGINS = load_plugins()
@@ -164,3 +166,25 @@ def test_a_failed_call_is_named_where_one_failed_and_bounds_the_score(
     shown = " ".join(capsys.readouterr().out.split())
     assert "accuracy: 2 model calls failed: over all 3 samples it lies within 0.3333 … 1" in shown
     assert main(["card", "verify", fails, "--plugin", plugin]) == 0
+
+
+class Lenient(QATask):
+    """A task that takes silence for a right answer."""
+
+    def summarise(self, records: Any) -> Mapping[str, Score]:
+        summary = super().summarise(records)
+        return {**summary, "accuracy": Score(1.0, len(records))}
+
+
+def test_a_task_in_which_silence_pays_breaks_the_contract() -> None:
+    def score(answer: str, sample: Any) -> bool:
+        return answer == sample["gold"]
+
+    samples = [{"question": "1 + 1?", "gold": "2"}]
+    fair: ScoringTask = QATask(samples, score, name="fair")
+    check_scoring_task(fair)
+
+    with pytest.raises(
+        ConformanceError, match=r"accuracy is 1\.0; it must be the worst figure, 0\.0"
+    ):
+        check_scoring_task(Lenient(samples, score, name="lenient"))

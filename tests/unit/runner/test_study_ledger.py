@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.errors import StoreError, UsageError
+from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.runner import StudyTry, find_studies, record_try, study_ledger
 
 _JUDGED_AT_ONCE = """
@@ -76,6 +76,16 @@ def test_studies_are_found_in_folders(tmp_path: Path) -> None:
 
     found = find_studies([tmp_path, tmp_path / "none"])
     assert [study.path.name for study in found] == ["study-a.jsonl", "study-b.jsonl"]
+
+
+def test_a_line_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    path = study_ledger(tmp_path, "cut")
+    record_try(path, tried(1))
+    record_try(path, tried(2))
+    path.write_bytes(path.read_bytes()[:-20])
+
+    with pytest.raises(DataError, match=r"study-cut\.jsonl: line 2"):
+        record_try(path, tried(3))
 
 
 def test_a_later_version_is_refused(tmp_path: Path) -> None:

@@ -54,6 +54,24 @@ def test_tokenizers_count_8000_tokens_at_most(task: str) -> None:
         assert sum(map(count, texts)) <= MOST
 
 
+#: what a rule of trading depends on
+RULES = ("trading", "mask", "windows", "answers", "hold", "sell", "exit", "weights", "metrics")
+
+
+@pytest.mark.parametrize("task", FAMILIES.values(), ids=FAMILIES)
+def test_no_rule_changes_and_the_version_is_another(task: str) -> None:
+    full = config_of(task)
+    compact = config_of(f"{task}_compact")
+
+    assert {name: compact.get(name) for name in RULES} == {name: full.get(name) for name in RULES}
+    assert compact["harness"] == {
+        **full["harness"],
+        "max_candidates": compact["harness"]["max_candidates"],
+    }
+    assert (full["prompt"], compact["prompt"]) == ("full", "compact")
+    assert compact["version"] == f"{full['version']}-compact"
+
+
 def test_the_config_says_what_is_left_out() -> None:
     assert config_of("deepfund_berkshire_compact")["left_out"] == [
         "news 10 of 60",

@@ -44,6 +44,16 @@ def first_step(
     return entry.step
 
 
+PROTOCOLS = ("native", "json_schema", "text")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("task", DECISION_TASKS)
+def test_who_follows_the_schema_of_a_step_submits_what_is_valid(task: str, protocol: str) -> None:
+    step = first_step(task, SchemaFollower(min_items=1), protocol)
+    assert (step.provenance, step.failures) == ("model", {})
+
+
 @pytest.mark.parametrize(("task", "plain"), DECISION_TASKS.items())
 def test_who_follows_the_plain_schema_does_not(task: str, plain: Schema) -> None:
     step = first_step(task, SchemaFollower(min_items=1, plain=plain))

@@ -176,6 +176,20 @@ def test_two_orders_that_are_what_is_shown_together_leave_nothing(venue: str) ->
     check_flat(records, 12)
 
 
+def test_less_than_what_is_shown_is_kept() -> None:
+    """Half of a position is half of it: only what is shown as the position closes it."""
+
+    def half_of_it(state: ObservedState) -> list[Row]:
+        return [{**order, "shares": order["shares"] / 2} for order in all_of_it(state)]
+
+    first, second, *_ = play("us_equity", Trader(half_of_it), 4)
+    before = {position.code: position.shares for position in first.positions}
+    after = {position.code: position.shares for position in second.positions}
+    assert len(before) == 4
+    for code, shares in before.items():
+        assert after[code] == pytest.approx(shares / 2, abs=6)
+
+
 # ---- limits
 
 
@@ -210,3 +224,42 @@ def test_a_limit_apart_from_the_days_prices_is_taken_as_it_is() -> None:
     trading = {"limit_orders": True}
     _, second, *_ = play("us_equity", Trader(far_above), 3, trading=trading)
     assert {order.limit_ticks for order in second.orders} == {10_000 * 10**6}
+
+
+def test_cash_as_shown_can_be_spent() -> None:
+    """At the close that is shown, without costs: what display rounds up is cut, and nothing fails."""
+
+    def spend(state: ObservedState) -> list[Row]:
+        label = min(state.positions)
+        cash = state.account.cash or 0.0
+        if cash < 1.0:
+            return []
+        return [{"stock_id": label, "side": "BUY", "shares": cash / state.prices[label]}]
+
+    records = play("us_equity", Trader(spend), 12, trading={"venue": "frictionless"})
+    assert {record.provenance for record in records} == {"model"}
+    assert records[1].cash_minor <= 100
+    assert {order.status for order in records[1].orders} <= {"filled", "partially_filled"}
+
+
+def test_a_weight_beyond_the_limit_that_is_shown_so_is_no_breach() -> None:
+    """A holding that has grown beyond the largest weight: who states its weight again keeps it."""
+
+    def as_it_is(state: ObservedState) -> list[Row]:
+        orders = []
+        for label, held in state.positions.items():
+            orders.append({"stock_id": label, "side": "BUY", "target_weight": held.weight})
+
+        return orders
+
+    trading = {"max_weight": 0.12, "venue": "frictionless"}
+    records = play("us_equity", Trader(as_it_is, sizes=(0.11, 0.12)), STEPS, trading=trading)
+    beyond = [
+        position
+        for record in records
+        for position in record.positions
+        if position.value_minor > 0.12 * record.nav_minor
+    ]
+
+    assert len(beyond) > 20
+    assert {record.provenance for record in records} == {"model"}

@@ -88,6 +88,18 @@ def test_a_name_that_stands_for_no_model_decides_nothing(plugins: Plugins) -> No
     assert kinds(spec("remote/mine"), plugins) == []
 
 
+def test_a_plugin_of_another_package_can_not_say_that_it_is_a_rule() -> None:
+    class Offers:
+        @hookimpl
+        def ktdeval_models(self) -> list[Spec]:
+            return [Spec("mine/rule", lambda: None, "", decider="rule", remote=False)]
+
+    plugins = load_plugins()
+    plugins.add(Offers(), "mine")
+
+    assert kinds(spec("mine/rule"), plugins) == [("mine/rule", "plugin")]
+
+
 def test_further_models_decide_too(plugins: Plugins) -> None:
     further = (FurtherModel("quick", "perplexity/x", {}), FurtherModel("q", "groq/compound", {}))
     made = spec("openai/gpt-4.1", further_models=further)

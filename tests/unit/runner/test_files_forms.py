@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ktdeval.errors import StoreError
 from ktdeval.runner.records.episode_journal import JournalEntry
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.schemas import schema_files
-from ktdeval.values import decode_json, to_plain
+from ktdeval.values import decode_json, parse_yaml, to_plain
 from ktdeval.values.strict_json import (
     MAX_LEVELS,
     MAX_PARSED_LEVELS,
@@ -83,6 +84,13 @@ def test_odd_numbers_and_keys_are_written_as_by_the_standard_library(value: Any)
     assert dumps_compact(value) == json.dumps(value, separators=(",", ":"))
 
 
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1}}], ids=repr)
+@pytest.mark.parametrize("dumps", [dumps_pretty, dumps_canonical, dumps_compact])
+def test_text_that_is_not_json_is_refused(value: Any, dumps: Callable[[Any], str]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        dumps(value)
+
+
 BRACKETS = st.text(st.sampled_from('[]{}",\\\\a'), max_size=8)
 
 
@@ -137,6 +145,13 @@ def test_json_is_read_as_deep_on_every_python(begin: str, end: str) -> None:
         for levels in (most + 1, 700, 5_000, 200_000):
             with pytest.raises((ValueError, StoreError), match="nested too deeply"):
                 reader(begin * levels + "1" + end * levels)
+
+
+def test_each_reader_of_a_yaml_text_may_change_what_it_gets() -> None:
+    text = "a: {b: [1, 2]}\n"
+    first = parse_yaml(text, "one")
+    first["a"]["b"].append(3)
+    assert parse_yaml(text, "two") == {"a": {"b": [1, 2]}}
 
 
 # -- typed values, read from many threads

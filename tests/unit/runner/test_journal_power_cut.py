@@ -120,6 +120,30 @@ def test_a_hole_is_cut_off_where_steps_can_be_played_again(tmp_path: Path, broke
     assert steps_in(path) == [entry(step) for step in range(STEPS)]
 
 
+@pytest.mark.parametrize("broken", range(STEPS))
+def test_a_journal_that_is_synced_line_by_line_takes_no_hole(tmp_path: Path, broken: int) -> None:
+    path = tmp_path / "j"
+    list(play(path, 1))
+    lines = lines_of(path)
+    lines[broken] = holed(lines[broken])
+    path.write_bytes(b"".join(lines))
+
+    with pytest.raises(StoreError, match=f"j:{broken + 1}: the journal is corrupt here"):
+        Journal(path, ENTRY)
+
+
+def test_a_line_that_is_json_but_no_step_is_corrupt_where_not_synced(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "j"
+    list(play(path, GROUP, steps=3))
+    with path.open("ab") as stream:
+        stream.write(b'{"synced":0}\n')
+
+    with pytest.raises(StoreError, match="j:4: the journal is corrupt here"):
+        Journal(path, ENTRY, max_unsynced=GROUP)
+
+
 def test_a_step_that_reached_outside_of_the_process_is_on_disk_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,17 @@ def test_two_that_write_one_file_leave_the_whole_of_one(tmp_path: Path) -> None:
     assert (tmp_path / "file.json").read_text() == "half"
 
 
+def test_hidden_files_of_a_user_are_not_swept(tmp_path: Path) -> None:
+    (tmp_path / ".made.note").write_text("mine")
+    (tmp_path / ".made").mkdir()
+    (tmp_path / ".made.new-link").symlink_to(tmp_path / ".made")
+
+    with new_folder(tmp_path / "made"):
+        pass
+
+    assert names(tmp_path) == [".made", ".made.new-link", ".made.note", "made"]
+
+
 # ---- folders that are filled
 
 

@@ -213,6 +213,11 @@ def test_a_plugin_that_states_what_it_does_not_make_is_named() -> None:
         plugins.make_model("mine/x")
 
 
+def test_every_installed_model_states_whether_it_is_remote() -> None:
+    specs = load_plugins().specs("models").values()
+    assert [spec.name for spec in specs if spec.remote is None] == []
+
+
 # ---- when, and by which versions
 
 

@@ -20,6 +20,7 @@ from hypothesis import given, strategies as st
 from msgspec.structs import asdict
 
 from ktdeval.calls.stop_flag import StopSignal
+from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.step_session import TranscriptEntry
@@ -169,6 +170,16 @@ def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
             for _ in range(6)
         ]
         assert [(each.communicate()[1], each.returncode) for each in begun] == [(b"", 0)] * 6
+
+
+def test_an_episode_resumed_with_other_code_keeps_the_steps_of_each(tmp_path):
+    one = Maker(ktdeval="0.1.0", code="1" * 16, python="3.11.4")
+    other = Maker(ktdeval="0.1.0", code="2" * 16, python="3.11.4")
+    folder = run_folder(tmp_path / "run", map(step, range(4)), [one, one, other, None])
+    mark = complete(folder)
+
+    assert mark.steps == 4
+    assert [(made.code, made.steps) for made in mark.made_by] == [(one.code, 2), (other.code, 1)]
 
 
 def test_completing_an_episode_moves_its_journal_to_ledger_and_transcript(tmp_path):

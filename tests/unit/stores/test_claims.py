@@ -63,6 +63,30 @@ def test_a_unit_whose_holder_beats_stays_its_own_for_any_time(of: Workers) -> No
         assert two.claim("u") is None
 
 
+def test_a_unit_is_taken_over_a_lease_after_its_last_beat_was_seen(of: Workers) -> None:
+    one = of.board("one")
+    two = of.board("two")
+    claim = one.claim("u")
+    of.clock.pass_s(10 * LEASE_S)  # two has not looked yet
+
+    assert two.claim("u") is None
+
+    of.clock.pass_s(LEASE_S - 1)
+    assert two.claim("u") is None
+    assert two.holder("u") == one.beats.me
+
+    of.clock.pass_s(1)
+    assert two.holder("u") is None
+
+    taken = two.claim("u")
+    assert claim is not None
+    assert taken is not None
+    assert taken.generation == 2
+    assert taken.earlier == (one.beats.me,)
+    assert taken.is_ours()
+    assert not claim.is_ours()
+
+
 def test_a_holder_that_never_beat_expires_too(of: Workers) -> None:
     silent = ClaimBoard(of.store, "grid", "silent", LEASE_S, of.clock)
     assert silent.claim("u") is not None
@@ -72,6 +96,86 @@ def test_a_holder_that_never_beat_expires_too(of: Workers) -> None:
 
     of.clock.pass_s(LEASE_S)
     assert two.claim("u") is not None
+
+
+def test_the_holder_says_how_long_its_lease_is(of: Workers) -> None:
+    patient = ClaimBoard(of.store, "grid", "patient", 10 * LEASE_S, of.clock)
+    patient.beats.beat()
+
+    assert patient.claim("u") is not None
+
+    two = of.board("two")
+    assert two.claim("u") is None
+
+    of.clock.pass_s(9 * LEASE_S)
+    assert two.claim("u") is None
+
+    of.clock.pass_s(LEASE_S)
+    assert two.claim("u") is not None
+
+
+def test_two_takers_get_one_generation(of: Workers) -> None:
+    of.board("one").claim("u")
+    takers = [of.board("two"), of.board("three")]
+
+    assert [taker.claim("u") for taker in takers] == [None, None]
+
+    of.clock.pass_s(LEASE_S)
+
+    for taker in takers:
+        taker.beats.beat()
+
+    got = [taker.claim("u") for taker in takers]
+
+    assert [claim is None for claim in got] == [False, True]
+
+
+def test_a_process_claims_again_and_its_old_claim_frees_nothing(
+    of: Workers,
+) -> None:
+    one = of.board("one")
+    two = of.board("two")
+    lost = one.claim("u")
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    taken = two.claim("u")
+
+    assert lost is not None
+    assert taken is not None
+    assert one.claim("u") is None  # a thread of it still holds the lost claim
+    assert not lost.is_ours()
+
+    taken.release()
+    again = one.claim("u")
+
+    assert again is not None
+    assert again.generation == 3
+
+    lost.release()
+    assert not lost.finish(b"")
+    assert one.claim("u") is None
+    assert again.is_ours()
+
+
+def test_a_worker_that_was_taken_over_finishes_and_releases_nothing(of: Workers) -> None:
+    one = of.board("one")
+    two = of.board("two")
+    three = of.board("three")
+    zombie = one.claim("u")
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    two.beats.beat()
+    taken = two.claim("u")
+
+    assert zombie is not None
+    assert taken is not None
+    assert not zombie.is_ours()
+    assert not zombie.finish(b"by one")
+
+    zombie.release()
+    assert three.claim("u") is None
+    assert taken.finish(b"by two")
+    assert three.done_data("u") == b"by two"
 
 
 def test_a_released_unit_is_free_at_once(of: Workers) -> None:
@@ -119,6 +223,19 @@ def test_a_unit_that_is_done_is_never_claimed(of: Workers) -> None:
     assert two.is_done("u")
     assert two.holder("u") is None
     assert list(two.done_units()) == ["u"]
+
+
+def test_beats_of_a_new_process_do_not_keep_claims_of_the_old_one(of: Workers) -> None:
+    of.board("one").claim("u")
+    new = of.board("one")
+    two = of.board("two")
+
+    assert two.claim("u") is None
+
+    of.clock.pass_s(LEASE_S)
+    new.beats.beat()
+
+    assert two.claim("u") is not None
 
 
 def test_claim_of_an_already_completed_unit_is_given_back(of: Workers) -> None:
@@ -244,3 +361,40 @@ def test_a_fence_lets_nothing_through_once_the_unit_was_taken_over(of: Workers) 
 
     with pytest.raises(FencedError, match="has taken u over from one"):
         claim.check()
+
+
+def test_an_answer_counts_for_a_while_but_not_after_a_pause(
+    of: Workers,
+) -> None:
+    one = of.board("one")
+    two = of.board("two")
+    claim = one.claim("u")
+
+    assert claim is not None
+
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    claim.check(fresh_s=1.0)
+    taken = two.claim("u")
+
+    assert taken is not None
+
+    claim.check(fresh_s=1.0)
+    of.clock.pass_s(1.0)
+
+    with pytest.raises(FencedError):
+        claim.check(fresh_s=1.0)
+
+    of.clock.pass_s(-1.0)
+    with pytest.raises(FencedError):  # what is lost is lost
+        claim.check(fresh_s=1.0)
+
+    assert one.claim("u") is None  # the thread that lost it has not released it yet
+
+    taken.release()
+    with pytest.raises(FencedError):
+        claim.check()
+
+    claim.release()
+
+    assert one.claim("u") is not None

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
 
 from ktdeval.errors import KtdevalError, StoreError, UsageError
 from ktdeval.stores import (
@@ -128,6 +127,23 @@ def test_a_key_that_is_a_folder_of_other_keys_is_an_error(store: LocalStore) -> 
         store.create("a/b/c", b"")
 
 
+def test_a_link_whose_answer_was_lost_is_known_by_its_count(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system sends a link again when its answer was lost."""
+    link = os.link
+
+    def link_twice(*paths: Path) -> None:
+        link(*paths)
+        link(*paths)
+
+    monkeypatch.setattr(os, "link", link_twice)
+
+    assert store.create("a", b"1")
+    assert not store.create("a", b"2")
+    assert store.read("a") == b"1"
+
+
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_file_system_without_links_is_refused_for_coordination(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch, number: int
@@ -142,6 +158,18 @@ def test_a_file_system_without_links_is_refused_for_coordination(
     store.replace("a", b"1")
 
     assert list(store.root.iterdir()) == [store.root / "a"]
+
+
+def test_a_full_disk_is_one_clear_line(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store.replace("a", b"old")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StoreError, match=r"a: can't write: No space left on device; free space"):
+        store.replace("a", b"new")
+
+    assert store.read("a") == b"old"
 
 
 # ---- places
@@ -170,17 +198,6 @@ def test_a_url_that_opens_nothing_is_one_clear_line(url: str, message: str) -> N
         open_store(url)
 
     assert "word" not in str(caught.value).replace("password", "")
-
-
-class _OwnError(Exception):
-    """As of a library that a driver brings along."""
-
-
-class _Broken(MemoryFileSystem):
-    protocol = "broken"
-
-    def cat_file(self, *_: object, **__: object) -> bytes:
-        raise _OwnError("name or service not known")
 
 
 @pytest.mark.parametrize(

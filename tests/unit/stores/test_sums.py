@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis.strategies import integers, lists, sampled_from, tuples
 
 from ktdeval.errors import StoreError
-from ktdeval.stores import Heartbeats, SharedSum, Store
+from ktdeval.stores import Heartbeats, SharedSum, Store, StoreUnavailable
 from support.searching import examples
 from support.stores.store_places import Clock, memory_store
 from support.stores.sum_replay import recorded_states, used_after
@@ -59,6 +59,16 @@ def test_an_amount_of_exactly_the_limit_is_granted_and_nothing_more() -> None:
     assert total.draw(0)
 
 
+def test_what_was_used_beyond_what_was_drawn_counts_and_then_nothing_is_granted() -> None:
+    total = Holders(limit=100).sum()
+
+    assert total.draw(10)
+
+    total.give_back(-110)
+    assert used(total) == 120
+    assert not total.draw(0)
+
+
 def test_others_may_give_back_until_they_leave_or_their_lease_is_over() -> None:
     holders = Holders(limit=100)
     asker = holders.sum("asker")
@@ -85,10 +95,52 @@ def test_others_may_give_back_until_they_leave_or_their_lease_is_over() -> None:
     assert used(asker) == 56
 
 
+def test_leaving_again_changes_nothing() -> None:
+    holders = Holders()
+    total = holders.sum()
+
+    assert total.draw(50)
+
+    total.leave(20)
+    total.leave(0)
+
+    assert used(holders.sum("two")) == 30
+    assert len(recorded_states(holders.store, LOG)) == 2
+
+
 @pytest.mark.parametrize("amount", [-1, -(10**9)])
 def test_a_negative_amount_is_not_drawn(amount: int) -> None:
     with pytest.raises(StoreError, match="must not be negative"):
         Holders().sum().draw(amount)
+
+
+def test_an_amount_whose_answer_was_lost_counts_as_used() -> None:
+    holders = Holders(limit=100)
+
+    class Forgetful:
+        loses = True
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(holders.store, name)
+
+        def create(self, key: str, data: bytes) -> bool:
+            is_created = holders.store.create(key, data)
+            if self.loses:
+                raise StoreUnavailable("no answer")
+
+            return is_created
+
+    store = Forgetful()
+    holders.sum("one")
+    total = SharedSum(store, LOG, 100, holders.beats["one"])  # type: ignore[arg-type]
+
+    with pytest.raises(StoreUnavailable):
+        total.draw(70)
+
+    store.loses = False
+    assert used(total) == 70
+    assert not total.draw(31)
+    assert total.draw(30)
 
 
 # ---- sums that earlier versions wrote

@@ -4,6 +4,7 @@ line.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from datetime import UTC, datetime, timedelta
@@ -175,6 +176,25 @@ def problems(terminal: Terminal, *words: str) -> str:
     code, out, err = terminal.call("files", "check", "cache", *words)
     assert (code, err) == (1, "")
     return out
+
+
+def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
+    assert (
+        terminal.text("files", "check", "cache") == f"{shared}: 5 replies checked, all unchanged\n"
+    )
+
+    damage(shared)
+    *findings, verdict = problems(terminal).splitlines()
+
+    assert sorted(findings) == sorted(
+        f"error [damaged] {sha256_hex(f'opus-7 {age}')}: its checksum does not match"
+        for age in (2, 50)
+    )
+    assert verdict == f"{shared}: 5 replies checked, 2 problems"
+
+    report = json.loads(problems(terminal, "--json"))
+    assert (report["replies"], len(report["findings"])) == (5, 2)
+    assert report["findings"][0]["message"] == "its checksum does not match"
 
 
 def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):

@@ -284,6 +284,51 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
     assert entries["ktdeval_builtin"]["error"] is None
 
 
+def test_a_plugin_may_add_a_command_but_not_take_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    code = (
+        "import click\nfrom ktdeval.api import Spec, hookimpl\n@click.command()\ndef hello():"
+        " click.echo('hello')\n"
+    )
+    hook = (
+        "@hookimpl\ndef ktdeval_commands(): return [Spec('{name}', lambda: hello, 'Says hello.')]\n"
+    )
+    advertise(
+        tmp_path,
+        "adds",
+        "x = adds_command",
+        monkeypatch,
+        adds_command=code + hook.format(name="hello"),
+    )
+
+    assert terminal.text("hello") == "hello\n"
+    assert "Others" in terminal.text("--help")
+    assert "Says hello." in terminal.text("list", "commands")
+
+    advertise(
+        tmp_path,
+        "adds",
+        "x = adds_command",
+        monkeypatch,
+        adds_command=code + hook.format(name="tasks"),
+    )
+
+    for words in (["--help"], ["list", "plugins"]):
+        assert (
+            "command 'tasks' is offered by ktdeval itself and by plugin adds_command"
+            in terminal.refusal(*words)
+        )
+
+    kind = (code + hook.format(name="trading")).replace("commands", "cards")
+    advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=kind)
+
+    assert (
+        "card kind 'trading' is offered by ktdeval itself and by plugin adds_command"
+        in terminal.refusal("list", "plugins")
+    )
+
+
 # ---- errors
 
 

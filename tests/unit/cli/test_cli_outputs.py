@@ -13,6 +13,7 @@ import pytest
 
 from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
+from ktdeval.cli.options import OutputPath
 from ktdeval.errors import StoreError
 from ktdeval.values import check_output
 from support.terminal import Terminal
@@ -80,6 +81,41 @@ def test_all_commands_that_write_are_found() -> None:
     of_boards = {"leaderboard build --out", "leaderboard export --out"}
 
     assert names >= of_runs | of_models | of_data | of_boards
+
+
+OF_RUN = {("run",): RUN, ("plan",): RUN}
+
+
+@pytest.mark.sampled(30)
+@pytest.mark.parametrize(
+    "place", ["below a file", "where nothing can be written", "of the other kind"]
+)
+@pytest.mark.parametrize(("words", "option", "kind"), OUTPUTS)
+def test_an_output_that_can_not_be_written_is_one_line_before_the_work(
+    tmp_path: Path,
+    terminal: Terminal,
+    words: tuple[str, ...],
+    option: str,
+    kind: click.ParamType,
+    place: str,
+) -> None:
+    assert isinstance(kind, OutputPath) or words in OF_RUN
+
+    file = tmp_path / "file"
+    file.write_text("mine")
+    is_file = isinstance(kind, OutputPath) and kind.kind == "file"
+    of_other_kind = tmp_path if is_file else file
+    out = {
+        "below a file": file / "out",
+        "where nothing can be written": Path("/proc/out"),
+        "of the other kind": of_other_kind,
+    }[place]
+    error = terminal.refusal(*words, *OF_RUN.get(words, ()), option, out)
+
+    assert error.startswith(f"ktdeval: error: {out}: ")
+    assert f"choose another {option}" in error
+    assert file.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_folder_of_a_dataset_is_tested_too(tmp_path: Path, terminal: Terminal) -> None:

@@ -46,6 +46,14 @@ def test_a_forked_command_prints_what_a_new_process_prints(tmp_path: Path) -> No
     assert forked(tmp_path, "--version") == (0, new.stdout, new.stderr)
 
 
+def test_a_forked_command_that_fails_ends_with_its_code_and_one_line(tmp_path: Path) -> None:
+    code, out, err = forked(tmp_path, "list", "nothing-of-that-name")
+
+    assert (code, out) == (2, "")
+    assert err.startswith("ktdeval: error: ")
+    assert err.count("\n") == 1
+
+
 def test_a_command_that_waits_begins_after_a_byte_and_never_without_one(tmp_path: Path) -> None:
     for byte, printed in ((b"1", True), (b"", False)):
         reading, writing = os.pipe()

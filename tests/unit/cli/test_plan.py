@@ -22,6 +22,7 @@ from ktdeval.errors import ConfigError, PluginError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
@@ -618,6 +619,23 @@ warning: --max-cost 0.01 would stop the run before its end (it can be resumed)
         "[^\\n]*builtin/momentum[^\\n]*\\n",
         terminal.error("plan", "--model", "builtin/momentun", "--tasks", TASK),
     )
+
+
+def test_tasks_that_show_names_warn_if_these_are_known_for_one_day_only(
+    plugins: Plugins,
+) -> None:
+    real = replace(small_market(), meta=replace(small_market().meta, synthetic=False))
+    spell = NameSpell(real.codes[0], "2000-01-01", "2100-01-01", "a name", real.codes[0])
+    for market, task, expected in (
+        (real, "bright_open_research", True),
+        (real, "date_blind_memory_only", True),
+        (real, "blinded_open_research", False),
+        (replace(real, spells=(spell,)), "bright_open_research", False),
+        (small_market(), "bright_open_research", False),
+    ):
+        chosen = config(tasks=(task,))
+        notes = make_plan(chosen, plugins, choose_tasks(chosen, plugins), market, None).notes
+        assert [task in note for note in notes if "names and codes" in note] == [True] * expected
 
 
 def test_plan_of_a_call_scoring_task_uses_its_usual_number_of_tool_calls() -> None:

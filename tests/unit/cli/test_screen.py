@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import io
 import re
+import sys
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import click
 import pytest
 from inline_snapshot import snapshot
 from rich.console import Console
 
-from ktdeval.cli.main import CleanStream
+from ktdeval.cli.main import CleanStream, main
 from ktdeval.cli.progress import CheckWaits, ProgressObserver, work_shown
 from ktdeval.task_api.events import (
     CheckDelayed,
@@ -70,6 +73,22 @@ def test_colours_pass_to_a_terminal_and_nowhere_else(terminal: bool, shown: str)
     stream = CleanStream(screen)
     click.echo("\x1b[1;31mred\x1b[0m", file=stream)
     assert screen.getvalue() == f"{shown}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_a_stream_that_is_full_or_closed_is_no_defect(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with suppress(OSError), open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert main(["tasks", "show", "nothing-of-this-name"]) == 2
+        assert main(["tasks"]) == 0
+
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "stdout", None)
+
+    assert main(["tasks"]) == 0
+    assert capfd.readouterr().err == ""
 
 
 # -- progress

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ktdeval.values.all_cores import on_all_cores
@@ -12,6 +14,20 @@ def cores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     count = int(request.param)
     monkeypatch.setattr("ktdeval.values.all_cores.cores", lambda: count)
     return count
+
+
+def test_results_are_in_the_order_of_the_parts_and_no_thread_stays(cores: int) -> None:
+    before = threading.active_count()
+    threads = set()
+
+    def square(number: int) -> int:
+        threads.add(threading.get_ident())
+        return number * number
+
+    assert on_all_cores(square, range(50)) == [number * number for number in range(50)]
+    assert len(threads) <= cores
+    assert threading.active_count() == before
+    assert on_all_cores(square, []) == []
 
 
 def test_a_part_that_fails_raises_its_own_error(cores: int) -> None:

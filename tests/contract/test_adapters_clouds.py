@@ -25,6 +25,8 @@ from ktdeval.registry import load_plugins
 from ktdeval.secrets import redact_secrets
 from ktdeval_models.remote.params import presets
 from support.providers.adapter_server import (
+    LOOK,
+    SUBMIT,
     Prepared,
     PreparedServer,
     ask,
@@ -120,6 +122,42 @@ def test_a_key_that_is_not_set_is_asked_for_by_the_name_of_its_variable(name: st
         model.reply(ask())
 
 
+def test_mistral_has_another_name_for_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", KEY)
+    _, _, body = asked("mistral/mistral-large", CHAT)
+
+    assert "random_seed" in body
+    assert "seed" not in body
+
+    _, _, without = asked("mistral/mistral-large", CHAT, omit=("random_seed",))
+    assert "random_seed" not in without
+
+
+def asked(model: str, answer: Prepared, **args: Any) -> tuple[str, dict[str, str], Any]:
+    """Path, headers and body of one request with tools, the second of which is forced."""
+    with prepared(answer) as server:
+        reply = at(server, model, **args).reply(ask(tools=(LOOK, SUBMIT), forced="submit_action"))
+        assert reply.content == "Held."
+        assert (reply.usage.input_tokens, reply.usage.output_tokens) == (9, 4)
+        return server.paths[0], server.headers[0], server.bodies[0]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if presets()[name].protocol == "chat"])
+def test_a_host_that_speaks_chat_gets_its_own_key_and_none_of_openai(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai-0123456789abcdef")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
+    monkeypatch.setenv(presets()[name].variables[0], KEY)
+    path, headers, body = asked(f"{name}/some-model", CHAT)
+
+    assert path.partition("?")[0].endswith("/chat/completions")
+    assert "org-mine" not in headers.values()
+    assert "sk-of-openai" not in json.dumps(headers)
+    assert KEY in json.dumps(headers)
+    assert body["model"] == "some-model"
+
+
 VARIABLES = sorted(set().union(*(preset.variables for preset in presets().values())))
 
 
@@ -184,6 +222,35 @@ def test_a_parameter_that_would_change_the_address_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match="is part of the address"):
         PLUGINS.make_model(model, args)
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "version_in"),
+    [
+        ("us.anthropic.claude-opus-4-7", "/anthropic/v1/messages", "header"),
+        (
+            "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "/model/us.anthropic.claude-sonnet-4-5-20250929-v1:0/invoke",
+            "body",
+        ),
+    ],
+)
+def test_bedrock_asks_a_versioned_model_by_invoke_and_others_by_messages(
+    monkeypatch: pytest.MonkeyPatch, name: str, path: str, version_in: str
+) -> None:
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
+    sent_path, headers, body = asked(f"bedrock/{name}", MESSAGE)
+
+    assert sent_path == path
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert "x-api-key" not in headers
+
+    if version_in == "header":
+        assert (headers["anthropic-version"], body["model"]) == ("2026-10-21", name)
+        assert "anthropic_version" not in body
+    else:
+        assert body["anthropic_version"] == "bedrock-2023-05-31"
+        assert "model" not in body
 
 
 # ---- Bedrock
@@ -251,6 +318,36 @@ def test_bedrock_without_credentials_says_both_ways_to_have_some() -> None:
     model = PLUGINS.make_model("bedrock/anthropic.claude-opus-4-7")
     with pytest.raises(ProviderError, match=r"AWS_BEARER_TOKEN_BEDROCK and no AWS credentials"):
         model.connect()  # before anything is sent
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "answer"),
+    [
+        (
+            "gemini-2.5-pro",
+            "/v1beta1/projects/my-project/locations/europe-west4/publishers/google/models/"
+            "gemini-2.5-pro:generateContent",
+            CANDIDATE,
+        ),
+        (
+            "claude-sonnet-4-5@20250929",
+            "/v1/projects/my-project/locations/europe-west4/publishers/anthropic/models/"
+            "claude-sonnet-4-5@20250929:rawPredict",
+            MESSAGE,
+        ),
+    ],
+)
+def test_vertex_gets_project_location_and_model_in_the_address(
+    monkeypatch: pytest.MonkeyPatch, name: str, path: str, answer: Prepared
+) -> None:
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", KEY)
+    sent_path, headers, body = asked(f"vertex/{name}", answer, location="europe-west4")
+
+    assert sent_path == path
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert not {"x-goog-api-key", "x-api-key"} & set(headers)
+    assert body.get("anthropic_version") == ("vertex-2023-10-16" if "claude" in name else None)
+    assert "model" not in body
 
 
 # ---- Vertex

@@ -189,6 +189,24 @@ def test_there_are_as_many_connections_as_calls_at_once() -> None:
     assert len(connections) == 4
 
 
+def test_a_connection_survives_no_failure() -> None:
+    """After a cut or late reply, what is still on the wire must not be taken for the next one."""
+
+    def serve(connection: socket.socket) -> None:
+        is_first = b"the first" in read_request(connection)
+        connection.sendall(
+            response()[:-10] if is_first else response({**ANSWER, "model": "second"})
+        )
+        connection.recv(1)  # until the client has gone
+
+    with raw_server(serve) as url:
+        model = model_at(url)
+        with pytest.raises(ModelError, match="no whole reply"):
+            ask(model, 0.15, "the first")
+
+        assert ask(model).served_by == "second"
+
+
 @pytest.mark.parametrize(
     ("begun", "kind"), [(b"", "connection"), (response()[:-10], "bad_response")]
 )
@@ -208,6 +226,15 @@ def test_a_connection_that_breaks_after_a_request_may_be_billed(begun: bytes, ki
         ask(model_at(url))
 
     assert (caught.value.kind, caught.value.may_be_billed) == ("connection", False)
+
+
+def test_a_reply_that_is_not_http_is_a_connection_failure() -> None:
+    def nonsense(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
+
+    with raw_server(nonsense) as url:
+        failure(url, "connection", "can't be reached")
 
 
 def test_a_body_without_bounds_is_a_bad_response(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -404,6 +404,38 @@ def test_a_call_that_needs_missing_signed_thoughts_disables_thinking() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("make", "finishes"),
+    [
+        (
+            lambda reason: message({"type": "text", "text": "x"}, stop_reason=reason),
+            {
+                "end_turn": "stop",
+                "stop_sequence": "stop",
+                "max_tokens": "length",
+                "model_context_window_exceeded": "length",
+                "refusal": "refusal",
+            },
+        ),
+        (
+            lambda reason: response({"text": "x"}, reason=reason),
+            {
+                "STOP": "stop",
+                "MAX_TOKENS": "length",
+                "CONTINUATION": "length",
+                "MALFORMED_FUNCTION_CALL": "stop",
+                "SAFETY": "content_filter",
+                "RECITATION": "content_filter",
+                "PROHIBITED_CONTENT": "content_filter",
+            },
+        ),
+    ],
+    ids=["anthropic", "google"],
+)
+def test_every_way_to_stop_has_its_name(make: Any, finishes: dict[str, str]) -> None:
+    assert {reason: decoded(make(reason)).finish_reason for reason in finishes} == finishes
+
+
 # -- what comes back
 
 
@@ -451,6 +483,27 @@ def test_parallel_calls_come_back_in_order_separate_from_text_and_thoughts() -> 
     assert replace(reply, opaque=None) == Reply(
         "I look at two.", calls, "tool_calls", Usage(5, 2), "First.", "gemini-x-001"
     )
+
+
+def test_usage_counts_the_whole_prompt_and_names_the_cached_parts() -> None:
+    cached = {"cache_creation_input_tokens": 300, "cache_read_input_tokens": 4000}
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 50,
+        "output_tokens_details": {"thinking_tokens": 20},
+        **cached,
+    }
+
+    assert decoded(message(usage=usage)).usage == Usage(4310, 50, 20, 4000, 300)
+
+    usage = {
+        "promptTokenCount": 4000,
+        "cachedContentTokenCount": 3000,
+        "candidatesTokenCount": 50,
+        "thoughtsTokenCount": 20,
+    }
+
+    assert decoded(response(usageMetadata=usage)).usage == Usage(4000, 70, 20, 3000, 0)
 
 
 def test_truncated_call_of_claude_stays_cut_even_if_it_looks_whole() -> None:

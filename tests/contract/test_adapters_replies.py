@@ -96,6 +96,23 @@ def test_a_word_that_is_not_known_is_noted_with_a_whole_call() -> None:
     )
 
 
+def test_calls_with_one_id_or_none_get_ids_of_their_own() -> None:
+    function = {"name": "get_snapshot", "arguments": "{}"}
+    made = [{"id": id_, "type": "function", "function": function} for id_ in ("a", "a", "")]
+    message = {"role": "assistant", "content": None, "tool_calls": made}
+    choice = {"message": message, "finish_reason": "tool_calls"}
+    calls = reply_to({"model": "m", "choices": [choice]}).tool_calls
+
+    assert [call.id for call in calls] == ["a", "call_2", "call_3"]
+
+    results = [Message("tool", "x", tool_call_id=call.id) for call in calls]
+    history = (*QUESTION, Message("assistant", "", calls), *results)
+    sent = model_at("http://127.0.0.1:9").encode(ask(history))["messages"]
+
+    assert "content" not in sent[2]
+    assert [message["tool_call_id"] for message in sent[3:]] == ["a", "call_2", "call_3"]
+
+
 @pytest.mark.parametrize("arguments", ['{"id": ', ""])  # its tool requires an argument
 def test_unknown_finish_reason_is_named_in_the_error_without_a_whole_call(
     arguments: str,

@@ -63,6 +63,72 @@ def served(requests: Sequence[ModelRequest], name: str = NAME) -> list[Served]:
     return [cache.ask(model.encode(each), now=10.0 * at) for at, each in enumerate(requests)]
 
 
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def conversation(blocks: int, *marked: int) -> dict[str, Any]:
+    """A body of so many blocks of 500 tokens or so; blocks are numbered from 1."""
+    content: list[dict[str, Any]] = [
+        {"type": "text", "text": f"{number:03} " * 288} for number in range(1, blocks + 1)
+    ]
+
+    for number in marked:
+        content[number - 1] |= MARK
+
+    return {"model": NAME, "messages": [{"role": "user", "content": content}]}
+
+
+def blocks_read(cache: ClaudeCache, body: dict[str, Any], now: float = 0.0) -> int:
+    found = cache.ask(body, now)
+    return round(found.read / found.total * len(body["messages"][0]["content"]))
+
+
+def test_a_growing_conversation_reads_what_its_last_turn_wrote() -> None:
+    cache = ClaudeCache(1024)
+    assert blocks_read(cache, conversation(10, 10)) == 0
+    assert blocks_read(cache, conversation(15, 15)) == 10
+
+
+@pytest.mark.parametrize(("marks", "read"), [((35,), 0), ((15, 35), 15)])
+def test_a_mark_looks_back_at_twenty_blocks_with_its_own(marks: tuple[int, ...], read: int) -> None:
+    cache = ClaudeCache(1024)
+    cache.ask(conversation(15, 15), 0.0)
+    assert blocks_read(cache, conversation(35, *marks)) == read
+
+
+@pytest.mark.parametrize(("later", "read"), [(299.0, 3), (301.0, 0)])
+def test_what_is_kept_ends_five_minutes_after_its_last_use(later: float, read: int) -> None:
+    cache = ClaudeCache(1024)
+    cache.ask(conversation(3, 3), 0.0)
+    assert blocks_read(cache, conversation(3, 3), 200.0) == 3
+    assert blocks_read(cache, conversation(3, 3), 200.0 + later) == read
+
+
+def test_a_prefix_below_the_models_minimum_is_neither_written_nor_read() -> None:
+    cache = ClaudeCache(4096)
+    for _ in range(2):
+        found = cache.ask(conversation(2, 2), 0.0)
+        assert (found.read, found.written) == (0.0, 0.0)
+
+
+def test_rules_state_and_reports_are_blocks_with_marks_and_say_the_same() -> None:
+    request = report(REPORTS)
+    body = claude().encode(request)
+
+    assert body["system"] == [{"type": "text", "text": RULES.content, **MARK}]
+
+    (turn,) = body["messages"]
+    assert turn["content"] == [
+        {"type": "text", "text": STATE, **MARK},
+        {"type": "text", "text": REPORTS, **MARK},
+        {"type": "text", "text": OWN},
+    ]
+
+    plain = claude(prompt_cache="off").encode(request)
+    assert plain["system"] == RULES.content
+    assert plain["messages"][0]["content"] == [{"type": "text", "text": STATE + REPORTS + OWN}]
+
+
 # --- what is marked
 
 
@@ -97,6 +163,41 @@ def test_a_server_as_strict_as_the_provider_takes_all_marks(
     assert model.reply(ask(messages, (LOOK, SUBMIT))).usage.input_tokens > 0
 
 
+def test_a_role_reads_what_the_one_before_it_wrote() -> None:
+    first, second = served([report(), report(words="\n\n# Your role\n\nB.")])
+    assert first.read == 0.0
+    assert second.read == first.written > 0.95 * second.total
+    assert second.written == 0.0
+
+
+@pytest.mark.parametrize("parallel", [1, 11, 30])
+def test_a_turn_of_research_reads_the_whole_conversation_before_it(parallel: int) -> None:
+    opening = [RULES, replace(DAY, shared=())]
+    numbers = range(1, parallel + 1)
+    turns = [*opening, *round_of(*numbers)]
+    first, second, third = served(
+        [
+            ask(tuple(messages), (LOOK, SUBMIT))
+            for messages in (opening, turns, [*turns, *round_of(99)])
+        ]
+    )
+
+    assert first.fresh == second.fresh == third.fresh == 0.0
+    assert second.read == first.total
+    assert third.read == second.total
+
+
+def test_a_submission_after_research_is_not_written_for_nobody() -> None:
+    research = ask((RULES, DAY, *round_of(1)), (LOOK, SUBMIT))
+    now = Message("user", "Submit now.")
+    forced = ask((*research.messages, now), (LOOK, SUBMIT), "submit_action")
+    rules = served([research, research])[0]
+    _, submission = served([research, forced])
+
+    assert submission.written == 0.0
+    assert 0.0 < submission.read < 0.25 * rules.total
+
+
 # --- what is served
 
 
@@ -108,6 +209,20 @@ def test_where_a_call_is_only_asked_for_a_submission_reads_its_research() -> Non
 
     assert submission.read == first.total
     assert submission.written == 0.0
+
+
+def test_a_single_submission_writes_its_rules_alone() -> None:
+    day = replace(DAY, shared=())
+    invalid = ToolCall("call_1", "submit_action", "{}")
+    again = [Message("assistant", "", (invalid,)), Message("tool", "No.", tool_call_id="call_1")]
+    requests = [
+        ask((RULES, day, *again * retries), (SUBMIT,), "submit_action") for retries in range(3)
+    ]
+    first, second, third = served(requests)
+
+    assert first.written < 0.25 * first.total
+    assert second.read == first.written
+    assert third.read == second.total
 
 
 # --- teams
@@ -130,6 +245,16 @@ def test_a_plan_simulates_the_caches_as_this_module_does(agent: str) -> None:
         assert 100.0 * sum(one.read for one in last) / total == pytest.approx(
             expected.read_pct, abs=3.0
         )
+
+
+CLAUDE = ("fable-5-1", "opus-5-5", "opus-5", "opus-4-8", "sonnet-5-5", "sonnet-4-6", "haiku-5-5")
+
+
+@pytest.mark.parametrize("name", CLAUDE)
+def test_each_claude_model_has_the_price_of_writing_for_five_minutes(name: str) -> None:
+    price = choose_price(f"anthropic/claude-{name}", {}, None, PRICES, date(2026, 11, 26))
+    assert price is not None
+    assert price.cache_write == pytest.approx(1.25 * price.input)
 
 
 # --- what it costs

@@ -483,6 +483,24 @@ def test_merging_layers_is_associative_and_leaves_its_inputs_alone(
     assert set(merged) == set(one) | set(two) | set(three)
 
 
+def test_yaml_scalars_follow_the_core_schema_of_1_2() -> None:
+    text = (
+        "a: 2024-01-02\nb: no\nc: 1e-3\nd: 010\ne: [1, 2.5, ~, null, true, -.inf]\nf:\ng: {<<: {x:"
+        " 1}, y: -3}\nh: 1:30"
+    )
+    nested = {"e": [1, 2.5, None, None, True, float("-inf")], "g": {"x": 1, "y": -3}}
+
+    assert parse_yaml(text, "f") == {
+        "a": "2024-01-02",
+        "b": "no",
+        "c": 0.001,
+        "d": 10,
+        "f": None,
+        "h": "1:30",
+        **nested,
+    }
+
+
 # ---- YAML and parameters
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.harness import NOT_APPLIED, ExternalSession
+from ktdeval.harness import APPLIED, NOT_APPLIED, ExternalSession
 from ktdeval.harness.own_settings import noted_settings
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_canonical
@@ -21,7 +21,7 @@ from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.bridge_server import BridgeAnswers
 from support.providers.adapter_server import Prepared, PreparedServer, prepared
 from support.providers.stub_provider import skip_without_sdks
-from support.tables import beside
+from support.tables import beside, on_each_row
 from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play
 
@@ -99,6 +99,108 @@ def test_the_same_api_gets_the_programs_settings_unchanged(api: str) -> None:
     assert running.acting.acts[-1].settings.fields
 
 
+@on_each_row(
+    "api, upstream, passed, lost",
+    (
+        "messages",
+        "responses",
+        {"max_output_tokens": 64_000, "reasoning": {"effort": "xhigh"}},
+        "thinking top_k",
+    ),
+    (
+        "messages",
+        "generate_content",
+        {
+            "generationConfig.maxOutputTokens": 64_000,
+            "generationConfig.thinkingConfig": {"includeThoughts": True, "thinkingLevel": "HIGH"},
+        },
+        "output_config.effort thinking top_k",
+    ),
+    (
+        "messages",
+        "chat_completions",
+        {"max_tokens": 64_000, "reasoning_effort": "xhigh"},
+        "thinking top_k",
+    ),
+    (
+        "responses",
+        "messages",
+        {
+            "max_tokens": 32_000,
+            "thinking": {"type": "adaptive", "display": "summarized"},
+            "output_config": {"effort": "high"},
+        },
+        "prompt_cache_key temperature text.verbosity",
+    ),
+    (
+        "responses",
+        "generate_content",
+        {
+            "generationConfig.maxOutputTokens": 32_000,
+            "generationConfig.temperature": 1.0,
+            "generationConfig.thinkingConfig": {"includeThoughts": True, "thinkingLevel": "HIGH"},
+        },
+        "prompt_cache_key text.verbosity",
+    ),
+    (
+        "responses",
+        "chat_completions",
+        {"max_tokens": 32_000, "reasoning_effort": "high"},
+        "prompt_cache_key text.verbosity",
+    ),
+    (
+        "generate_content",
+        "messages",
+        {"max_tokens": 16_000, "output_config": {"effort": "high"}},
+        "generationConfig.temperature generationConfig.topK generationConfig.topP",
+    ),
+    (
+        "generate_content",
+        "responses",
+        {"max_output_tokens": 16_000, "reasoning": {"effort": "high"}},
+        "generationConfig.topK generationConfig.topP",
+    ),
+    (
+        "generate_content",
+        "chat_completions",
+        {"max_tokens": 16_000, "temperature": 1.0},
+        "generationConfig.topK generationConfig.topP",
+    ),
+    (
+        "chat_completions",
+        "messages",
+        {"max_tokens": 32_000, "output_config": {"effort": "xhigh"}},
+        "temperature thinking top_p",
+    ),
+    (
+        "chat_completions",
+        "responses",
+        {"max_output_tokens": 32_000, "temperature": 0.3},
+        "thinking top_p",
+    ),
+    (
+        "chat_completions",
+        "generate_content",
+        {"generationConfig.maxOutputTokens": 32_000},
+        "reasoning_effort thinking top_p",
+    ),
+)
+def test_another_api_gets_what_it_has_and_the_card_lists_the_rest(
+    api: str, upstream: str, passed: Mapping[str, Any], lost: str
+) -> None:
+    program = PROGRAMS[api]
+    with chain(upstream) as running:
+        running.ask(program["path"], program["body"])
+        (body,) = running.server.bodies
+
+    assert {path: at(body, path) for path in passed} == passed
+    names = {name.partition("=")[0] for name in noted_settings(running.notes, NOT_APPLIED)}
+    none_gets = {name.partition("=")[0] for name in program["withheld"]}
+    assert names == {*lost.split()} | none_gets
+    applied = {name.partition("=")[0] for name in noted_settings(running.notes, APPLIED)}
+    assert applied.isdisjoint(names)
+
+
 def test_a_setting_that_the_server_refuses_is_left_out_and_listed() -> None:
     _, taken = UPSTREAMS["chat_completions"]
 
@@ -168,3 +270,14 @@ def test_thoughts_go_to_the_program_and_back_to_the_model(api: str, upstream: st
     assert "I look." in dumps_canonical(answer)
     assert "sealed" not in dumps_canonical(answer)  # the bridge keeps what is sealed
     assert thoughts_upstream(upstream, second) == TABLE["returned"][upstream]
+
+
+def test_a_mark_that_the_bridge_did_not_give_is_no_thought() -> None:
+    forged = {"type": "thinking", "thinking": "I look.", "signature": "Zm9yZ2Vk"}
+    call = {"type": "tool_use", "id": "up_1", "name": TOOL, "input": {}}
+    body = next_turn("messages", {"content": [forged, call]})
+    with chain("messages") as running:
+        running.ask("/v1/messages", body)
+        (sent,) = running.server.bodies
+
+    assert thoughts_upstream("messages", sent) == [call]

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from msgspec import UNSET
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.anova import anova_lm
 
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare_tables
@@ -67,10 +70,52 @@ def test_sums_of_squares_by_hand(values: Any, expected: Any) -> None:
     } == expected
 
 
+@pytest.mark.parametrize("replicates", [1, 3])
+def test_sums_of_squares_match_anova_lm(replicates: int) -> None:
+    values = planted(np.random.default_rng(1), (3, 4, replicates), (2, 1, 1, 1))
+    places = np.indices(values.shape).reshape(3, -1)
+    frame = pd.DataFrame({"a": places[0], "m": places[1], "y": values.ravel()})
+    table = anova_lm(
+        OLS.from_formula(f"y ~ C(a) {'*' if replicates > 1 else '+'} C(m)", frame).fit()
+    )
+    parts = sums_of_squares(values)
+
+    assert [part.ss for part in parts.values()] == pytest.approx(table["sum_sq"].tolist())
+    assert [part.df for part in parts.values()] == table["df"].tolist()
+    assert math.fsum(value or 0 for value in shares(parts).values()) == pytest.approx(1)
+
+    tested = [f_p(parts, effect) for effect in parts if effect != RESIDUAL]
+    assert tested == pytest.approx(table["PR(>F)"].dropna().tolist())
+
+
 def test_an_effect_has_no_f_test_where_nothing_is_left_to_chance() -> None:
     parts = sums_of_squares(np.array([[0.0, 0.0], [2.0, 2.0]])[..., None])
 
     assert f_p(parts, (0,)) is None
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_one_factor_has_the_exact_interval_of_intraclass_correlation(level: float) -> None:
+    """With one factor the pivotal interval has a closed form: ratios of mean squares are
+    F-distributed.
+    """
+    levels = 6
+    replicates = 4
+    rng = np.random.default_rng(8)
+    values = rng.normal(0, 1, (levels, 1)) + rng.normal(0, 1, (levels, replicates))
+    parts = sums_of_squares(values)
+    ratio = parts[0,].ss / (levels - 1) / (parts[RESIDUAL].ss / (levels * (replicates - 1)))
+    quantiles = scipy.stats.f.ppf(
+        [(1 + level) / 2, (1 - level) / 2], levels - 1, levels * (replicates - 1)
+    )
+    signal = ratio / quantiles - 1
+
+    component = component_shares(parts, level, 0)[0,]
+
+    assert component.share == pytest.approx((ratio - 1) / (ratio - 1 + replicates))
+
+    ends = signal / (signal + replicates)
+    assert [component.low, component.high] == pytest.approx(np.maximum(ends, 0), abs=0.015)
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 2), (2, 1, 2), (3, 1)])
@@ -122,6 +167,19 @@ def test_planted_components_are_recovered_with_their_interval() -> None:
     assert (covered >= 120 * 0.90).all(), covered
 
 
+def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing() -> None:
+    """By hand: runs of 0, 2 and 2, 0 have equal means of rows and of columns, and 4 with one degree
+    of freedom is left.
+
+    A component is (0 - 4) / 2 = -2: as a share 0, and all of the variance is the residual's.
+    """
+    parts = sums_of_squares(np.array([[0.0, 2.0], [2.0, 0.0]])[..., None])
+    components = component_shares(parts, 0.95, 0)
+
+    assert [each.estimate for each in components.values()] == pytest.approx([-2.0, -2.0, 4.0])
+    assert [each.share for each in components.values()] == [0.0, 0.0, 1.0]
+
+
 def test_the_mixed_model_agrees_with_mean_squares_and_reports_its_absence() -> None:
     values = planted(np.random.default_rng(5), (5, 4, 3), (2, 1, 1, 1))
     expected = [each.share for each in component_shares(sums_of_squares(values), 0.95, 0).values()]
@@ -163,6 +221,16 @@ def test_a_fit_counts_where_it_converged_to_finite_components(
     monkeypatch.setattr("statsmodels.formula.api.mixedlm", lambda *_, **__: model)
 
     assert mixed_model(np.arange(8.0).reshape(2, 2, 2), ["a", "b"]) == expected
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_permutation_test_of_a_small_table_is_that_of_all_its_patterns(sign: int) -> None:
+    """2 × 2: each column is kept or swapped; two of the four patterns have the largest
+    difference.
+    """
+    table = sign * np.array([[[1.0], [2]], [[3], [5]]])
+
+    assert permutation_p(table, 0, 0) == pytest.approx(0.5, abs=0.02)
 
 
 def test_equal_values_have_a_permutation_p_of_one() -> None:
@@ -377,6 +445,24 @@ def test_a_run_of_the_name_of_a_table_is_the_run(
 BY_HAND = {"a,x": (1, 3), "a,y": (5, 7), "b,x": (2, 2), "b,y": (4, 8)}
 
 
+def test_windows_are_averaged_first_so_that_only_seeds_are_replicates(tmp_path: Path) -> None:
+    """A run's two windows are 10 above and 10 below its figure, which is not noise."""
+    rows = ["agent,model,window,seed,CR"]
+    for levels, figures in BY_HAND.items():
+        for seed, figure in enumerate(figures):
+            rows += [f"{levels},W1,{seed},{figure - 10}", f"{levels},W2,{seed},{figure + 10}"]
+
+    report = split(tmp_path, "\n".join(rows))
+
+    assert (report.metric, report.replicates, report.levels) == ("CR", 2, [2, 2])
+    assert {row.source: (row.ss, row.df) for row in report.shares} == {
+        "agent": (pytest.approx(0, abs=1e-9), 1),
+        "model": (pytest.approx(32), 1),
+        "agent x model": (pytest.approx(0, abs=1e-9), 1),
+        "residual": (pytest.approx(12), 4),
+    }
+
+
 @pytest.mark.parametrize(
     ("last", "message"),
     [
@@ -471,6 +557,18 @@ def test_rows_of_ensembles_are_in_no_share_but_among_identical_runs(tmp_path: Pa
 
     (same,) = report.identical
     assert (same.runs, same.places, same.is_flat) == ([["a", "y"], ["a", "vote"]], [""], False)
+
+
+def test_shares_without_each_level_are_those_of_the_other_levels(tmp_path: Path) -> None:
+    """By hand: without agent c the squares are 36, 16 and 4 again."""
+    rows = "a,x,1\na,y,3\nb,x,5\nb,y,11\nc,x,100\nc,y,200\n"
+
+    report = split(tmp_path, f"agent,model,CR\n{rows}")
+
+    assert [row.without for row in report.without[::3]] == ["a", "b", "c"]
+    assert [row.ss for row in report.without if row.without == "c"] == pytest.approx([36, 16, 4])
+    assert {row.reml for row in report.without} == {None}
+    assert {row.without for row in report.shares} == {UNSET}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,22 @@ from ktdeval_compare.papers.figures.vega_specs import dash_of, vega_spec, with_e
 DAYS = ("2025-01-02", "2025-01-03")
 
 
+def test_a_mean_of_three_paths_has_the_t_interval_of_three_values() -> None:
+    """By hand: 1, 2, 3 have mean 2 and standard error 1/√3; t with two degrees of freedom is
+    4.3027.
+    """
+    paths = {Path("a"): [(DAYS, np.array([0.0, value])) for value in (1.0, 2.0, 3.0)]}
+    mean = mean_of_paths(paths)
+    half = 4.302652729911275 / math.sqrt(3.0)
+
+    assert (mean.n, mean.mean.tolist()) == (3, [0.0, 2.0])
+    assert mean.low is not None
+    assert mean.high is not None
+    assert mean.low.tolist() == pytest.approx([0.0, 2.0 - half])
+    assert mean.high.tolist() == pytest.approx([0.0, 2.0 + half])
+    assert (mean.least.tolist(), mean.most.tolist()) == ([0.0, 1.0], [0.0, 3.0])
+
+
 # ---- means
 
 

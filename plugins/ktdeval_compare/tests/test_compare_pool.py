@@ -177,6 +177,21 @@ def test_windows_that_share_days_of_a_venue_are_one_cell() -> None:
     assert (row.windows, row.k) == (3, 2)
 
 
+def test_a_cell_of_several_windows_weighs_more_than_a_cell_of_one() -> None:
+    """W1 and W2 share 20 of their 43 and 42 weekdays: as cells of equal spread both weighed about a
+    half. Windows differ far more than their errors, so that weights are as 1 / share.
+    """
+    of_us = figures("W1 W2 W3 W4", [0.5, 0.3, 0.0, -0.4], [0.502, 0.302, 0.002, -0.402])
+    (row,) = pool(entrants(*cards({"us": (US, of_us)})), CompareOptions(pool=True)).pooled
+    first, *others = [cell.weight for cell in row.cells]
+
+    correlation = 20 / math.sqrt(43 * 42)
+    share = (2 + 2 * correlation) / 4
+    assert [cell.windows for cell in row.cells] == [2, 1, 1]
+    assert first == pytest.approx((1 / share) / (1 / share + 2), rel=1e-3)
+    assert others == pytest.approx([1 / (1 / share + 2)] * 2, rel=1e-3)
+
+
 def test_two_snapshots_of_one_venue_are_no_two_sources_of_the_same_days() -> None:
     markets = two_markets()
     markets["coins"] = ({**COINS, "venues": ["us_equity"]}, markets["coins"][1])

@@ -7,8 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import structs
+from scipy import stats
 
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import ScoreDefinition
@@ -155,6 +157,23 @@ RIGHT = {f"s{number}": [1.0] for number in range(5)} | {"s5": [1.0, 0.0]}
 WRONG = {f"s{number}": [0.0] for number in range(6)}
 
 
+def test_cards_are_paired_by_sample_and_seeds_of_one_are_its_mean() -> None:
+    """By hand: five differences of 1 and one of 0.5, all with the same sign: p is 2 of 64."""
+    test = score_comparison._test_score(
+        "right_name", answered("one", RIGHT), answered("two", WRONG), CompareOptions()
+    )
+
+    assert isinstance(test, score_comparison.ScoreTest)
+    assert (test.first, test.second, test.n, test.differing) == ("one", "two", 6, 6)
+    assert (test.value, test.p) == (pytest.approx(5.5 / 6), 2 / 2**6)
+
+    differences = [1.0] * 5 + [0.5]
+    low, high = stats.t.interval(0.95, 5, np.mean(differences), stats.sem(differences))
+
+    assert (test.low, test.high) == pytest.approx((low, high))
+    assert (test.unit, test.better) == ("fraction of answers", "lower")
+
+
 def test_equal_differences_have_no_interval() -> None:
     same = {f"s{number}": [1.0] for number in range(6)}
 
@@ -194,6 +213,12 @@ def test_cards_without_figures_of_the_same_samples_are_not_tested(
     pair = answered("one", RIGHT), answered("two", second, absent)
 
     assert score_comparison._test_score("right_name", *pair, CompareOptions()) == reason
+
+
+def test_a_failed_card_is_not_tested_on_either_side() -> None:
+    pair = answered("one", "one: no answers"), answered("two", WRONG)
+
+    assert score_comparison._test_score("right_name", *pair, CompareOptions()) == "one: no answers"
 
 
 def test_answers_that_do_not_count_as_the_worst_are_counted() -> None:

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.stats import norm
 from statsmodels.stats.multitest import multipletests
 from statsmodels.tsa.vector_ar.var_model import VAR
 
@@ -145,6 +146,27 @@ def test_bootstrap_ratios_are_those_of_blocks_around_a_circle(
         expected.append(abs(change) / error)
 
     assert ratios == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_an_interval_reaches_as_far_as_its_quantile_of_the_error(confidence: float) -> None:
+    first, second = returns(6, 500).T
+
+    normal = sharpe_difference(first, second, confidence=confidence)
+    boot = sharpe_difference(first, second, draws=300, seed=3, confidence=confidence)
+
+    reach = norm.ppf((1 + confidence) / 2) * normal.se
+
+    assert (normal.low, normal.high) == pytest.approx((normal.value - reach, normal.value + reach))
+    assert normal.p == pytest.approx(2 * norm.sf(abs(normal.value) / normal.se))
+
+    ratios = ledoit_wolf._bootstrap_ratios(np.column_stack([first, second]), 300, 4, 3)
+    reach = np.quantile(ratios, confidence) * normal.se
+
+    assert (boot.low, boot.high) == pytest.approx((boot.value - reach, boot.value + reach))
+
+    beyond = (ratios >= abs(boot.value) / boot.se).sum()
+    assert boot.p == pytest.approx((1 + beyond) / 301)
 
 
 def test_the_gradient_is_the_derivative() -> None:

@@ -10,8 +10,11 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from ktdeval.cli.main import main
+from ktdeval.stats import EnvelopeSettings, random_envelope
 from ktdeval.testing.markets import random_snapshot
+from ktdeval.trading import Account, Action, MarketTape, Order, TradingConfig
 from ktdeval_compare.ranking.random_players import standing_of
+from support.figures.stats_play import Strategy, play
 from support.terminal import Terminal
 
 MARKET = random_snapshot(seed=4, n_assets=40, n_days=30)
@@ -60,6 +63,40 @@ def test_who_is_last_or_first_has_an_interval_and_a_p_value_above_zero(
 
     assert (standing.rank, standing.p_value) == (rank, pytest.approx(p_value))
     assert standing.high - standing.low == pytest.approx(0.037, abs=0.001)
+
+
+def bought_once(asset: int) -> Strategy:
+    """Buys one name on the first day and holds it."""
+
+    def decide(_account: Account, row: int) -> Action:
+        order = Order(asset, "BUY", 0.6, "the only one", 0.09, None)
+        return (order,) if row == ROWS[0] else ()
+
+    return decide
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+def test_of_one_purchase_the_rank_is_that_of_the_name_among_all(place: float) -> None:
+    """A player of an entrant that buys one name once can buy any of them, so all outcomes can be
+    enumerated: the return of each name.
+    """
+    day = MarketTape.from_snapshot(MARKET, TradingConfig()).day(ROWS[0] + 1)
+    names = [
+        asset
+        for asset in range(len(MARKET.codes))
+        if day.member[asset] and day.tradable[asset] and not day.limit_up[asset]
+    ]
+    ledgers = {asset: play(MARKET, bought_once(asset), ROWS) for asset in names}
+    by_return = sorted(names, key=lambda asset: ledgers[asset].nav[-1])
+    number = int(place * len(names))
+    own = ledgers[by_return[number]]
+
+    envelope = random_envelope(own, MARKET, TradingConfig(), EnvelopeSettings(2_000, 1))
+
+    standing = standing_of(envelope.agent_return, envelope.returns)
+    share = number / len(names)  # names with a lower return
+    assert standing.low - 0.01 <= share <= standing.high
+    assert standing.rank == pytest.approx((number + 0.5) / len(names), abs=0.025)
 
 
 # ==== the command

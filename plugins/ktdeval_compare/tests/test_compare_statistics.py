@@ -21,11 +21,13 @@ from ktdeval.stats.factorial_effects import (
     MASK_FACTORS,
     MODE_PIECES,
     blocks_of,
+    effective_count,
     left_out_windows,
     mask_contrasts,
     mean_with_interval,
     order_averaged,
     overlap_correlation,
+    shared_days,
 )
 from ktdeval.stats.paired import (
     EXACT_UP_TO,
@@ -181,6 +183,23 @@ def test_sampled_sign_flips_agree_with_all_of_them_and_are_never_zero() -> None:
     assert sign_flip(np.ones(40), draws=100).p == pytest.approx(1 / 101)
 
 
+def test_the_shift_and_its_interval_are_those_of_walsh_averages_and_tables() -> None:
+    """n = 10: the 95 % interval runs from the 9th smallest to the 9th largest Walsh average, with
+    coverage 95.1 %.
+    """
+    # of 1, 1.5, 2, 3.5, 4, 6
+    assert hodges_lehmann(np.array([1.0, 2.0, 6.0])).value == pytest.approx(2.75)
+
+    sample, (rows, columns) = np.random.default_rng(0).normal(size=10), np.triu_indices(10)
+    walsh = np.sort((sample[rows] + sample[columns]) / 2)
+    shift = hodges_lehmann(sample)
+
+    assert (shift.value, shift.low, shift.high) == pytest.approx(
+        (np.median(walsh), walsh[8], walsh[-9])
+    )
+    assert shift.confidence == pytest.approx(1 - 2 * 25 / 1024, abs=2e-3)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
@@ -201,10 +220,41 @@ def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(
     assert (shift.low < 0 < shift.high) == (p > 0.05)  # type: ignore[operator]
 
 
+def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
+    ranks = np.array([1.5, 1.5, 3.0, 4.0])
+    sums = sorted(
+        sum(rank for rank, taken in zip(ranks, signs) if taken)
+        for signs in itertools.product((0, 1), repeat=4)
+    )
+    null = rank_null(ranks)
+    expected = [sums.count(value) / 16 for value in null.support]
+
+    assert null.probabilities.tolist() == pytest.approx(expected)
+
+
 def averages(sample: np.ndarray) -> np.ndarray:
     """Walsh averages: the means of all pairs of differences, and each difference itself."""
     rows, columns = np.tril_indices(len(sample))
     return np.asarray((sample[rows] + sample[columns]) / 2)
+
+
+def test_shared_days_and_their_correlation() -> None:
+    assert shared_days(("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-31")) == 5
+    assert shared_days(("2024-01-01", "2024-01-05"), ("2024-01-08", "2024-01-12")) == 0
+    assert shared_days(("2024-01-12", "2024-01-01"), ("2024-01-01", "2024-01-12")) == 0
+
+    weekend = ("2024-01-06", "2024-01-07")
+    week = ("2024-01-01", "2024-01-12")
+
+    assert overlap_correlation([weekend, week]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+    correlation = overlap_correlation([("2024-01-01", "2024-01-12"), ("2024-01-08", "2024-01-19")])
+    assert (correlation[0, 1], effective_count(correlation)) == pytest.approx((0.5, 4 / 3))
+
+    papers = overlap_correlation(W1_TO_W10)
+    assert papers[3, 4] == pytest.approx(0.447, abs=0.001)
+    assert effective_count(papers) == pytest.approx(8.26, abs=0.01)
+    assert blocks_of(papers).tolist() == [0, 0, 1, 1, 1, 1, 2, 3, 4, 5]
 
 
 def test_normal_interval_nearly_equals_the_exact_one_for_many_pairs() -> None:
@@ -308,6 +358,13 @@ MIXED: list[tuple[dict[str, tuple[str, str]], dict[str, str]]] = [
     ({"live": ("2024-01-06", "2024-01-07")}, {}),
     ({"live": ("2024-01-06", "2024-01-06"), "next": ("2024-01-07", "2024-01-07")}, {}),
 ]
+
+
+@pytest.mark.parametrize(("spans", "out"), MIXED)
+def test_windows_of_other_lengths_or_without_own_days_enter_no_figure(
+    spans: dict[str, tuple[str, str]], out: dict[str, str]
+) -> None:
+    assert left_out_windows(spans) == out
 
 
 def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:

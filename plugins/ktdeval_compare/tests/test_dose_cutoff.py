@@ -25,6 +25,17 @@ def study(added: float, seed: int = 1) -> dict[str, dict[str, float]]:
     return windows
 
 
+def test_what_a_dose_adds_is_a_year_of_its_days() -> None:
+    """The noise is the same: 0.002 more on each day before the cutoff is 0.504 more per year."""
+    rows = list(cutoff_rows({(0.0, 0): study(0.0), (0.1, 3): study(0.002)}))
+    added, error = rows
+    assert (added.kind, added.dose, added.seed) == (CUTOFF, 0.1, 3)
+    assert added.window == "A0-A1|A2-A3"
+    assert added.value == pytest.approx(0.002 * 252)
+
+    assert error.kind == CUTOFF_ERROR
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_the_error_is_that_of_two_means_a_year() -> None:

@@ -46,6 +46,32 @@ def last(market: MarketSnapshot, rule: RegimeRule) -> Regime:
     return regime_of(market.as_of(len(market.days) - 1), rule)
 
 
+BREADTH = short("breadth", days=2, members=2)
+
+
+def test_breadth_counts_members_of_the_day_with_a_close_on_each_day() -> None:
+    """Of four names, one left the index and one was suspended; a two-for-one split is not a
+    decline.
+    """
+    closes: Rows = {
+        "609000.SH": [10.0, 11.0],
+        "609001.SH": [10.0, 5.5],
+        "609002.SH": [10.0, 9.0],
+        "609003.SH": [None, 9.0],
+    }
+    details = SnapshotDetails(
+        factors={"609001.SH": [1.0, 2.0]}, members={"609002.SH": [True, False]}
+    )
+
+    assert last(tiny_snapshot(closes, details), BREADTH) == Regime("broad", 1.0)
+
+
+def test_days_on_which_the_index_has_no_level_do_not_count() -> None:
+    """In a mixed market, coins trade while the index's exchange is closed."""
+    levels = [50.0, 100.0, math.nan, 110.0, math.nan]
+    assert last(market_of(levels), short("trend", days=2)) == Regime("up", 110 / 105)
+
+
 # ==== rules by hand
 
 
@@ -108,6 +134,16 @@ def changed_from(market: MarketSnapshot, row: int) -> MarketSnapshot:
     member = market.member.copy()
     member[row:, ::2] = False
     return replace(market, indices={market.meta.benchmark: levels}, close=close, member=member)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("row", [200, 260, 333])
+def test_a_regime_is_that_of_days_up_to_its_own(rule: str, row: int) -> None:
+    known = regime_of(LONG.as_of(row), RULES[rule])
+
+    assert known.name is not None
+    assert regime_of(changed_from(LONG, row + 1).as_of(row), RULES[rule]) == known
+    assert regime_of(changed_from(LONG, row).as_of(row), RULES[rule]) != known
 
 
 # ==== reports

@@ -105,6 +105,39 @@ def test_figures_by_hand() -> None:
     assert parted_on(course_of(one), course_of(other)) == "2024-01-04"
 
 
+def test_side_size_and_asset_alone_are_part_of_a_decision() -> None:
+    base = order(CODES[0], filled=0)
+
+    def decisions(*orders: dict[str, Any]) -> float | str:
+        return distances(
+            course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, [])))
+        )["decisions"]
+
+    assert (
+        decisions(
+            {
+                **base,
+                "confidence": 0.9,
+                "reason": "another thought",
+                "status": "rejected",
+                "rule": "lot",
+            }
+        )
+        == 0.0
+    )
+    assert decisions({**base, "side": "SELL"}) == 1.0
+    assert decisions({**base, "target_weight": 0.06}) == 1.0
+    assert decisions({**base, "target_weight": None, "shares": 100}) == 1.0
+    assert decisions({**base, "code": CODES[1]}) == 1.0
+    assert decisions({**base, "code": None, "stock_id": "asset_9999"}) == 1.0
+    assert decisions(base, base) == 1.0
+
+    two = [order(CODES[0]), order(CODES[1])]
+    left, right = (course_of(ledger((100_000, orders, []))) for orders in (two, two[::-1]))
+
+    assert set(distances(left, right).values()) == {0.0}
+
+
 def test_without_orders_there_is_no_share_of_them() -> None:
     still = course_of(ledger((100_000, [], [])))
 
@@ -249,6 +282,14 @@ def test_one_value_has_no_interval(over: str, reason: str, tmp_path: Path) -> No
 
     assert (total.value, total.low, total.high) == (pytest.approx(0.1), None, None)
     assert total.reason == reason
+
+
+def test_without_any_change_the_bound_is_that_of_no_success(tmp_path: Path) -> None:
+    """Two episodes without a difference, at 95 %: all but 1 - 0.05 ** (1 / 2)."""
+    daily = {WINDOWS[0]: ROSE, WINDOWS[1]: STILL}
+    runs = [run_of(tmp_path / key, key, daily) for key in "ab"]
+
+    assert f" {100 * (1 - 0.05**0.5):.3g} %" in report_of(runs).notes[0]
 
 
 # ---- notes
@@ -504,6 +545,22 @@ def test_a_key_lists_the_universe_in_its_order() -> None:
 
     assert orders == {(0, 1), (1, 0)}
     assert len(first_listed(spec(mask_key="a" * 32), bars, 0, 1)) == 1
+
+
+def test_a_row_of_keys_has_their_quantiles_and_the_rank_of_the_cards_own(tmp_path: Path) -> None:
+    """Of the values 0 to 100 per mille, 30 lie below 30, and one is equal."""
+    (entrant, _) = load_entrants(of_two_keys(tmp_path))
+    returns = np.array([*range(101), 30]) / 1000
+
+    row = mask_key_effect._spread_row(entrant, "A1", returns, FirstPurchases(4, 3, 1.5))
+
+    quantiles = (row.q5, row.q25, row.q50, row.q75, row.q95)
+
+    assert quantiles == pytest.approx((0.005, 0.025, 0.05, 0.075, 0.095))
+    assert (row.n, row.own, row.window) == (101, 0.03, "A1")
+    assert row.rank == pytest.approx(30.5 / 101)
+    assert row.sd == pytest.approx(np.std(returns[:-1], ddof=1))
+    assert (row.bought, row.among_first, row.by_chance) == (4, 3, 1.5)
 
 
 @pytest.mark.parametrize(

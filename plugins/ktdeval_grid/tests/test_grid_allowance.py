@@ -71,6 +71,28 @@ def shared_budget(allowance: GridAllowance, limit_usd: float) -> Budget:
     return budget
 
 
+def test_what_one_worker_has_drawn_no_other_draws_until_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    one = allowance_of(tmp_path, "one", max_cost=1.0)
+    other = allowance_of(tmp_path, "other", max_cost=1.0)
+
+    assert one.draw(BudgetAmount(0.7, 500)) == "drawn"
+    assert other.draw(BudgetAmount(0.4, 0)) == "later"  # the call may cost less than it drew
+
+    one.settle(BudgetAmount(0.7, 500), BudgetAmount(0.5, 500))
+    one.give_back_all()
+
+    assert after_a_moment(other).draw(BudgetAmount(0.4, 0)) == "drawn"
+
+    other.settle(BudgetAmount(0.4, 0), BudgetAmount(0.4, 0))
+    assert one.draw(BudgetAmount(0.2, 0)) == "later"
+
+    other.give_back_all()
+    assert after_a_moment(one).draw(BudgetAmount(0.2, 0)) == "never"
+    assert one.draw(BudgetAmount(0.1, 0)) == "drawn"
+
+
 def test_a_limit_of_tokens_holds_beside_one_of_dollars(
     tmp_path: Path,
 ) -> None:
@@ -203,6 +225,25 @@ def test_budgets_of_two_workers_spend_the_limit_and_not_more(tmp_path: Path) -> 
         budgets[saver].reserve(ASKED)
 
     assert limit_usd < stopped.value.needed["max_cost"] < limit_usd + 0.1
+
+
+def test_what_calls_leave_serves_the_next_and_is_given_back_at_the_end(
+    tmp_path: Path,
+) -> None:
+    allowance = allowance_of(tmp_path, "one", max_cost=10.0)
+    budget = shared_budget(allowance, 10.0)
+    cost = budget.settle(budget.reserve(ASKED), Usage(20, 500))
+
+    assert cost == pytest.approx(0.00504)
+    assert drawn_usd(tmp_path) == pytest.approx(0.1)  # a hundredth
+
+    for _ in range(3):
+        budget.settle(budget.reserve(ASKED), Usage(20, 500))
+
+    assert drawn_usd(tmp_path) == pytest.approx(0.1)
+
+    allowance.give_back_all()
+    assert drawn_usd(tmp_path) == pytest.approx(4 * 0.00504, abs=1e-5)
 
 
 # ---- amounts by value

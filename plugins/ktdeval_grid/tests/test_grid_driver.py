@@ -159,6 +159,13 @@ def test_the_exit_code_says_what_ended_the_workers(
     assert launched(tmp_path, codes).exit_code == exit_code
 
 
+def test_a_failed_unit_is_no_end_by_a_budget(grid: HandMade, tmp_path: Path) -> None:
+    finish(grid, 5)
+    grid.fail(failure(unit_id(1, 2), "the server is down"))
+
+    assert launched(tmp_path, [3]).exit_code == 1
+
+
 def test_a_grid_that_could_not_be_opened_has_no_status(tmp_path: Path) -> None:
     result = launched(tmp_path, [2], ["ktdeval: error: no task is called so\n"])
 

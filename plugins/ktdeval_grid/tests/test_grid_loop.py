@@ -113,6 +113,18 @@ def test_all_units_are_claimed_and_each_once(grid: HandMade) -> None:
     assert claimed(worker) == []
 
 
+def test_units_that_are_done_failed_or_another_workers_are_not_claimed(grid: HandMade) -> None:
+    finish(grid, 0, [0])
+    grid.fail(failure(unit_id(0, 1), "down", launch="0001"))
+    other = worker_of(grid, "other")
+
+    assert other.board.claim(unit_id(0, 2)) is not None
+
+    names = claimed(worker_of(grid))
+
+    assert [name for name in names if name.startswith("00")] == [unit_id(0, 3)]
+
+
 def test_units_of_a_dropped_or_given_up_system_are_not_claimed(grid: HandMade) -> None:
     change_control(grid.store, drop_model("builtin-momentum"))
     worker = worker_of(grid)

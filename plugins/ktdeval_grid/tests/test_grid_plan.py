@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ from ktdeval_models.remote.base import PRICE_TABLE
 from support.grid.grid_store import small_plan
 from support.paths import REPOSITORY
 from support.tables import on_each_row
+
+MASKS = ("bright", "stock_blind", "date_blind", "blinded")
+MODES = ("memory_only", "fixed_candidate", "open_research")
 
 
 # What is wrong in a plan: fields over those of a faultless one, and the line that says so.
@@ -131,6 +135,31 @@ def test_models_that_differ_in_anything_but_their_price_have_other_labels() -> N
     ]
 
     assert len({entry.short for entry in entries}) == len(entries)
+
+
+def test_the_anchor_has_the_masks_modes_windows_and_seeds_of_the_paper() -> None:
+    plan = load_plan(plan_path("ktd-fin"))
+    plugins = load_plugins()
+    tasks = [plugins.make_task(name) for name in plugins.resolve_tasks(plan.tasks)]
+    cells = [(task.mask, task.mode) for task in tasks]
+
+    assert sorted(cells) == sorted(product(MASKS, MODES))
+    assert plan.windows == tuple(f"W{number}" for number in range(1, 11))
+    assert (plan.seeds, plan.prune) == (5, ())
+    assert [model.name for model in plan.models] == ["stepfun/step-3.5-flash"]
+
+
+def test_appendix_j_has_the_models_masks_windows_and_seeds_of_the_paper() -> None:
+    plan = load_plan(plan_path("ktd-fin-appendix-j"))
+    plugins = load_plugins()
+    tasks = [plugins.make_task(name) for name in plan.tasks]
+
+    assert {(task.mask, task.mode) for task in tasks} == {
+        ("bright", "open_research"),
+        ("blinded", "open_research"),
+    }
+    assert plan.windows == tuple(f"W{number}" for number in range(1, 11))
+    assert (len(plan.models), plan.seeds) == (3, 3)
 
 
 # ---- the paper's plans

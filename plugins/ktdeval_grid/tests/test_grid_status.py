@@ -85,6 +85,18 @@ def test_failures_that_differ_in_numbers_alone_are_one_kind(grid: HandMade) -> N
     assert (second.error, len(second.units)) == ("no such model", 1)
 
 
+def test_what_a_budget_stopped_is_no_failure_and_names_limits_needed(
+    grid: HandMade,
+) -> None:
+    grid.fail(failure(unit_id(0, 0), "--max-cost 1.00 USD", needed={"max_cost": 1.5}))
+    grid.fail(failure(unit_id(0, 1), "--max-cost 1.00 USD", needed={"max_cost": 1.25}))
+    grid.fail(failure(unit_id(1, 0), "--max-tokens 9", needed={"max_tokens": 12}))
+    status = status_of(grid)
+
+    assert (status.total.failed, status.total.stopped, status.total.left) == (0, 3, 6)
+    assert status.needed == {"max_cost": 1.5, "max_tokens": 12}
+
+
 def test_pruned_units_are_named_with_their_reason_and_never_missing(grid: HandMade) -> None:
     for system in (0, 1):
         for unit in range(3):
@@ -169,6 +181,22 @@ def pay(grid: HandMade, worker: str, **usd: float | None) -> None:
     named = {"builtin-momentum_react": {name.removeprefix("u"): cost for name, cost in usd.items()}}
     data = encode_canonical(WorkerPaid(usd=named)).encode()
     grid.store.replace(paid_key(worker), data)
+
+
+def test_what_unfinished_units_and_checks_have_cost_is_in_the_table(grid: HandMade) -> None:
+    grid.finish(done(unit_id(0, 0)))
+    pay(grid, "w-1", **{f"u{unit_id(0, 1)}": 0.5, "canary": 0.125, f"u{unit_id(0, 0)}": 9.0})
+    reader = reader_of(grid.store)
+    first, second = look(reader)[1].models
+
+    assert (first.cost_usd, second.cost_usd) == (0.25 + 0.5 + 0.125, 0.0)
+
+    # another takes the unit over, with its calls, and makes more
+    pay(grid, "w-2", **{f"u{unit_id(0, 1)}": 0.75, "check": 1.0})
+    assert look(reader)[1].models[0].cost_usd == 0.25 + 0.75 + 0.125 + 1.0
+
+    grid.fail(failure(unit_id(0, 1), "down", cost_usd=0.75))
+    assert look(reader)[1].models[0].cost_usd == 0.25 + 0.75 + 0.125 + 1.0
 
 
 def test_an_unfinished_unit_without_a_price_has_no_known_cost(grid: HandMade) -> None:

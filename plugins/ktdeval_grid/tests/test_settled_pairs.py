@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
 
-from ktdeval.errors import ConfigError
+from ktdeval.errors import ConfigError, UsageError
 from ktdeval_grid.launch.json_events import UnitEvents
 from ktdeval_grid.state.amend import amendment
 from ktdeval_grid.state.grid_control import Control, change_control, drop_model
 from ktdeval_grid.state.printed_status import status_lines
 from ktdeval_grid.state.settled_pairs import (
+    LOOKS,
+    LookBook,
+    PairLook,
     PairSettlement,
     blocks_of,
     looks_to_make,
+    settled_systems,
 )
 from ktdeval_grid.state.status import look, reader_of
 from ktdeval_grid.workers.worker_loop import Worker
@@ -29,6 +33,7 @@ from support.texts import text_of
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"
+THIRD = "builtin-random_react"
 
 
 def figures_of(system: int, values: Iterable[float | None]) -> dict[str, float | None]:
@@ -92,6 +97,48 @@ def test_no_look_is_made_after_the_one_that_settles() -> None:
     assert [look.look for look in looks_to_make(record_of_looks(), figures, {})] == [1, 2]
 
 
+def test_a_difference_is_the_median_over_seeds() -> None:
+    record = record_of_looks(seeds=3)
+    figures: dict[str, float | None] = {}
+    for place in range(6):
+        for seed, value in enumerate((0.01, 0.02, 0.9)):
+            figures[cell_id(0, place, seed)] = value
+            figures[cell_id(1, place, seed)] = 0.0
+
+    (made,) = looks_to_make(record, figures, {})
+    assert made.differences == (0.02,) * 6
+
+
+def test_a_figure_that_is_undefined_ends_the_looks() -> None:
+    values = [0.01, 0.02, None, 0.04, 0.05, 0.06]
+    figures = figures_of(0, values) | figures_of(1, [0.0] * 6)
+
+    assert list(looks_to_make(record_of_looks(), figures, {})) == []
+
+
+def test_a_recorded_look_is_not_made_again_whatever_its_figures(grid: HandMade) -> None:
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+    by_hand = PairLook(
+        task=TASK,
+        first=FIRST,
+        second=SECOND,
+        look=1,
+        windows=6,
+        differences=(1.0,) * 6,
+        statistic=21.0,
+        boundary=21.0,
+        settled=True,
+        sign=1,
+    )
+    LookBook(grid.store).record(by_hand)
+
+    reasons = looking(grid).view.unrun
+
+    assert len(list(grid.store.list(LOOKS))) == 1
+    assert set(reasons.values()) == {"not run: settled at look 1, after 6 windows"}
+
+
 # ---- what is not run
 
 
@@ -105,6 +152,40 @@ def test_units_after_the_settling_look_are_not_run(grid: HandMade) -> None:
 
 def _all_units(grid: HandMade, windows: int) -> set[str]:
     return {cell_id(system, place) for system in (0, 1) for place in range(windows)}
+
+
+def _three(folder: Path, third: Sequence[float]) -> HandMade:
+    """Three systems of which the first two are settled against each other."""
+    record = record_of_looks(models=["builtin/momentum", "builtin/reversal", "builtin/random"])
+    grid = HandMade(folder, record)
+    finish(grid, 0, [0.01 * place for place in range(1, 9)])
+    finish(grid, 1, [0.0] * 8)
+    finish(grid, 2, third)
+    return grid
+
+
+@pytest.mark.parametrize(
+    ("third", "settled"),
+    [
+        # It has no figure yet: nobody's order against it is known.
+        ([], set()),
+        # Between the two: settled against both
+        ([0.005 * place for place in range(1, 9)], {FIRST, SECOND, THIRD}),
+        # As good as the first: the second alone is settled against all
+        ([0.01 * place + (-1) ** place * 0.001 for place in range(1, 9)], {SECOND}),
+    ],
+)
+def test_a_system_ends_when_all_its_pairs_are_settled(
+    third: Sequence[float], settled: set[str], tmp_path: Path
+) -> None:
+    grid = _three(tmp_path, third)
+    looking(grid)
+    book = LookBook(grid.store)
+    book.read()
+
+    found = settled_systems(grid.record, book.values, Control())
+
+    assert {each.system for each in found} == settled
 
 
 def settle(grid: HandMade) -> HandMade:
@@ -210,6 +291,14 @@ def test_a_rule_compares_two_systems() -> None:
 def test_a_rule_that_can_settle_nothing_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         plan_of_looks(settle={**RULE, **change})
+
+
+@pytest.mark.parametrize("rule", [None, {**RULE, "alpha": 0.1}])
+def test_the_rule_of_a_grid_is_kept(rule: Any) -> None:
+    changed = plan_of_looks(settle=rule, stop_when="never")
+
+    with pytest.raises(UsageError, match="settle: "):
+        amendment(plan_of_looks(stop_when="never"), changed)
 
 
 def test_an_amendment_may_run_what_was_settled() -> None:

@@ -45,6 +45,39 @@ def rules(**account: object) -> TradingConfig:
     return AccountConfig(**fields).rules("trading")  # type: ignore[arg-type]
 
 
+def test_bounds_reach_from_the_open_of_a_gap_to_the_next_open() -> None:
+    low, high = return_bounds(market(), rules(), 0, ACCOUNT, GAP_ON_SECOND)
+    # day 2, from its open on: A + 10 %, B - 10 %; at most half of it in each
+    assert low[1] == pytest.approx(1.010 * (1 - 0.05) - 1)
+    assert high[1] == pytest.approx(1.010 * (1 + 0.05) - 1)
+    # By the close a half in A has grown to 0.55 of 1.00, if the other half is in B; a half in B has
+    # shrunk to 0.45 of 0.95, if the other half is cash. Day 3, until its open: A from 11 to 12.1,
+    # B from 18 to 17.1; after it the account's 2 %
+    assert low[2] == pytest.approx((1 - 0.05 * 0.45 / 0.95) * 1.020 - 1)
+    assert high[2] == pytest.approx((1 + 0.10 * 0.55 / 1.00) * 1.020 - 1)
+
+    # days 1 and 4 are the account's
+    for bound in (low, high):
+        np.testing.assert_array_equal(bound[[0, 3]], ACCOUNT.whole[[0, 3]])
+
+
+def test_bounds_of_fills_at_closes_begin_with_the_close_of_the_gap() -> None:
+    trading = rules(fill="next_close")
+    low, high = return_bounds(market(), trading, 0, ACCOUNT, GAP_ON_SECOND)
+
+    # the orders that are missing would have filled at the close of day 2
+    assert low[1] == high[1] == ACCOUNT.whole[1]
+
+    # day 3 whole: A + 10 % until the open and 12 / 12.1 - 1 after it, B - 5 % and then + 5.263 %.
+    # At the open a half in A may have become 0.55 of 1.025, and one in B 0.475 of 0.975.
+    best_day = 0.475 / 0.975 * (18 / 17.1 - 1)
+    worst_day = -0.55 / 1.025 * (1 - 12 / 12.1)
+
+    assert high[2] == pytest.approx(1.05 * (1 + best_day) - 1)
+    assert low[2] == pytest.approx(0.975 * (1 + worst_day) - 1)
+    assert low[3] == high[3] == ACCOUNT.whole[3]
+
+
 def test_shorts_tie_up_their_margin() -> None:
     trading = rules(venue="us_equity")
     margin = trading.venue.short.initial_margin_pct / 100  # type: ignore[union-attr]
@@ -73,6 +106,22 @@ def test_account_lies_within_its_bounds_where_its_weights_have_grown() -> None:
     _, high = return_bounds(market(), rules(), 0, account, GAP_ON_SECOND)
 
     assert high[1] == account.whole[1]
+
+
+def test_what_is_held_may_have_drifted_beyond_the_largest_weight() -> None:
+    # The account holds a half in A before day 1, on which A triples: 1.5 of 2.
+    closes = {"AA": [10.0, 30.0, 33.0, 36.3], "BB": [20.0, 20.0, 20.0, 20.0]}
+    opens = {"AA": [10.0, 10.0, 30.0, 33.0], "BB": [20.0, 20.0, 20.0, 20.0]}
+    nothing = np.zeros(3)
+    days = np.array([1.0, 0.75 * 0.10, 0.75 * 1.1 / 1.075 * 0.10])
+    held = np.array([[0.75, 0.0], [0.75 * 1.1 / 1.075, 0.0], [0.8, 0.0]])
+    account = AccountMoves(days, nothing, days, held)
+    missing = np.array([False, True, True])
+
+    low, high = return_bounds(market(closes, opens), rules(), 0, account, missing)
+    # Nothing is feasible beyond what is held: to keep A, the best, and to sell it, the worst.
+    np.testing.assert_allclose(high, account.whole)
+    np.testing.assert_allclose(low, [1.0, 0.0, 0.0])
 
 
 def test_portfolio_that_may_have_lost_everything_is_unbounded_afterwards() -> None:

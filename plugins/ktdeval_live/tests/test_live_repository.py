@@ -110,3 +110,11 @@ def test_folder_of_a_stranger_is_refused_before_git_runs(
             use()
 
     assert not (tmp_path / "mark").exists()
+
+
+def test_monitor_of_a_stranger_is_off(repository: Repository, tmp_path: Path) -> None:
+    with (tmp_path / ".git" / "config").open("a", encoding="utf-8") as file:
+        file.write("[core]\n\tfsmonitor = touch mark\n")
+
+    repository.commit("Add one", AT, ())
+    assert not (tmp_path / "mark").exists()

@@ -26,6 +26,7 @@ from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketTape, Scale
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
+from ktdeval.trading.ledger import ChargeRecord
 from ktdeval_arena.ama_figures import FIGURES, figure
 from ktdeval_arena.deepfund_figures import figure as fund_figure
 from ktdeval_data.params import TwinParams
@@ -148,6 +149,84 @@ def test_a_holding_then_a_short_then_nothing_worked_by_hand(
     # By strict rules Buy & Hold pays for its purchase too.
     gaps = [own / 100_000 - other / 1.0005 for own, other in zip(path[1:], held[1:], strict=True)]
     assert strict["gap_to_buy_and_hold"].value == pytest.approx(sum(gaps) / 3, rel=1e-9)
+
+
+def test_the_last_position_is_closed_at_cost_and_strict_gains_are_net() -> None:
+    snapshot = market(100.0, 100.08)
+    held = ledger(snapshot, (1, 100_000, 50, 100_030))
+    paper = values(held, snapshot)
+    strict = values(held, snapshot, "strict")
+
+    assert paper["cumulative_return"].value == pytest.approx(
+        100_030 * 0.9995 / 99_950 - 1, rel=1e-9
+    )
+    assert strict["cumulative_return"].value == pytest.approx(
+        100_030 * 0.9995 / 100_000 - 1, rel=1e-9
+    )
+    # 8 bps up, 10 bps of costs
+    assert (paper["win_rate"].value, strict["win_rate"].value) == (1.0, 0.0)
+
+    fallen = market(100.0, 110.0, 90.0)
+    result = values(ledger(fallen, (1, 100_000, 50, 109_945), (1, 109_945, 0, 89_955)), fallen)
+
+    # what it was worth at the last close counts, not at the best
+    assert result["win_rate"] == MetricValue(0.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("prices", "gap"),
+    [
+        (
+            (100.0, None, *PRICES[1:3]),
+            ((1, 100_000, 50, 100_000 - 50), (1, 99_950, 0, 109_950), STEPS[1]),
+        ),
+        (
+            (None, None, *PRICES[:3]),
+            ((0, 100_000, 0, 100_000), (0, 100_000, 0, 100_000), *STEPS[:2]),
+        ),
+    ],
+    ids=["between", "before the first price"],
+)
+def test_closed_days_of_a_stock_count_under_neither_rule(prices: Any, gap: Any) -> None:
+    whole = market(*PRICES[:3], instrument=STOCK)
+    weekend = market(*prices, instrument=STOCK)
+    for rules in ("paper", "strict"):
+        gapped = values(ledger(weekend, *gap), weekend, rules)
+        closed = values(ledger(whole, *STEPS[:2]), whole, rules)
+        assert {
+            name: (figure.value, figure.n)
+            for name, figure in gapped.items()
+            if name != "max_drawdown"
+        } == {
+            name: (pytest.approx(figure.value, rel=1e-12), figure.n)
+            for name, figure in closed.items()
+            if name != "max_drawdown"
+        }
+
+
+@pytest.mark.parametrize("rules", ["paper", "strict"])
+def test_a_window_that_ends_on_a_closed_day_still_pays_for_closing(rules: str) -> None:
+    whole = market(100.0, 110.0, instrument=STOCK)
+    longer = market(100.0, 110.0, None, instrument=STOCK)
+    steps = ((1, 100_000, 50, 109_945), (1, 109_945, 0, 109_945))
+    one = values(ledger(whole, steps[0]), whole, rules)
+    two = values(ledger(longer, *steps), longer, rules)
+
+    assert two["cumulative_return"].value == one["cumulative_return"].value
+    assert two["gap_to_buy_and_hold"].value == pytest.approx(
+        one["gap_to_buy_and_hold"].value, abs=3e-4
+    )
+
+
+def test_the_cost_of_closing_counts_orders_and_not_margin_calls() -> None:
+    snapshot = market(*PRICES)
+    plain = ledger(snapshot, *STEPS[:2])
+    call = ChargeRecord("margin_call", "BBB", -1, 1, 50_000_000, 0)
+    called = dataclasses.replace(
+        plain, steps=(msgspec.structs.replace(plain.steps[0], charges=(call,)), *plain.steps[1:])
+    )
+
+    assert values(called, snapshot) == values(plain, snapshot)
 
 
 def test_asset_without_later_prices_still_pays_opening_and_closing_costs() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
@@ -31,11 +32,13 @@ from ktdeval_arena.signal_decision_consistency import (
     Signal,
     SignalRecord,
     TickerDecision,
+    dominant,
     is_consistent,
     share,
 )
 from support.figures.metric_cases import order
 from support.market.trading_market import make_market
+from support.searching import examples
 from support.tables import beside, on_each_row
 from support.terminal import Terminal
 
@@ -505,6 +508,23 @@ def test_a_decision_follows_its_signals(
 ) -> None:
     assert is_consistent(signals, action, held) is strict
     assert is_consistent(signals, action, held, accepts_empty=True) is lenient
+
+
+@examples(40)
+@given(st.lists(st.sampled_from(SIGNALS), min_size=1), st.randoms(use_true_random=False))
+def test_signals_call_for_one_action_in_any_order(signals: list[Signal], rng: Any) -> None:
+    mixed = rng.sample(signals, len(signals))
+    assert dominant(mixed) == dominant(signals)
+
+    for held in (0.0, 1.0):
+        follows = {action for action in ACTIONS if is_consistent(signals, action, held)}
+        accepted = {
+            action for action in ACTIONS if is_consistent(signals, action, held, accepts_empty=True)
+        }
+        assert len(follows) == 1
+        assert accepted - follows == (
+            {"Hold"} if dominant(signals) == "Bearish" and held == 0 else set()
+        )
 
 
 def test_shares_omit_unjudged_signals() -> None:

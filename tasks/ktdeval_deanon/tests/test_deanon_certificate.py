@@ -8,6 +8,7 @@ import copy
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -59,10 +60,12 @@ from ktdeval_deanon.certificate.command import certify as command
 from ktdeval_deanon.certificate.positive_control import control_share
 from ktdeval_deanon.certificate.questions import (
     ProbeChoice,
+    blank_answer,
     find_scoring_task,
     open_questions,
 )
 from ktdeval_deanon.certificate.types import Certificate
+from ktdeval_deanon.certificate.unmasked_probes import control_tally
 from support.json_places import with_value
 from support.loops import not_empty
 from support.paths import SUPPORT
@@ -433,6 +436,24 @@ def test_the_control_asks_for_half_of_the_probes_read_beyond_guessing(
     assert (share.interval.low, share.interval.high) == pytest.approx((low, high))
     assert share.needed == pytest.approx(baseline + (1 - baseline) / 2)
     assert share.passed is passed
+
+
+def test_reading_is_held_against_the_best_constant_answer(
+    environment: Environment, bare: Card
+) -> None:
+    probe_task = environment.plugins.make_task(BRIGHT)
+    control = open_questions(
+        probe_task, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, PROBES, KEY)
+    )
+    codes = Counter(question.fact("code") for question in control.all)
+    days = Counter(question.fact("day") for question in control.all)
+    (code, n_code), (day, n_day) = codes.most_common(1)[0], days.most_common(1)[0]
+    constant = {**blank_answer("always"), "tickers": [code], "date": day}
+    tally = control_tally(control, [question.record(constant) for question in control.all])
+
+    assert (tally["stock"]["successes"], tally["day"]["successes"]) == (n_code, n_day)
+    assert tally["stock"]["baseline"] >= n_code / PROBES
+    assert tally["day"]["baseline"] >= n_day / PROBES
 
 
 def with_model(certificate: Mapping[str, Any], name: str, successes: int) -> Certificate:

@@ -30,10 +30,12 @@ from ktdeval_deanon.certificate.lookup_attackers import (
 )
 from ktdeval_deanon.certificate.payload_matching import (
     FIELDS,
+    PayloadComparisons,
     figure_span,
+    read_payload,
     stands_for,
 )
-from ktdeval_deanon.certificate.public_history import PublicHistory
+from ktdeval_deanon.certificate.public_history import PARTS, PublicHistory
 from support.accept.accept_runs import import_real
 from support.json_places import with_value
 from support.loops import not_empty
@@ -189,6 +191,37 @@ def test_who_agrees_is_who_would_be_shown_the_same(mask: MaskConfig) -> None:
     assert mask.round_digits == 2 or same.sum() > 1  # one digit leaves others who look the same
 
 
+def test_days_without_a_bar_tell_who_was_suspended() -> None:
+    """A payload stripped of all its numbers still shows on which days there was no trade."""
+    base, row, asset = SUSPENDED
+    payload = payload_of(MaskConfig(), SUSPENDED)
+    days = [[bar["day"]] for bar in table(payload["snapshot"]["bars"])]
+    bare = {
+        **payload,
+        "snapshot": {
+            **payload["snapshot"],
+            "factors": {},
+            "bars": {"columns": ["day"], "rows": days},
+        },
+    }
+    missing = set(range(row - 19, row + 1)) - {
+        masked(MaskConfig(), base).lens.parse_day(day[0]) for day in days
+    }
+
+    assert len(missing) >= 7
+
+    evidence = weigh(bare, HISTORY, ["returns"])
+    closed = np.isnan(MARKET.close)
+    expected = np.zeros_like(closed)
+
+    for day in range(19, LAST + 1):
+        expected[day] = np.all([closed[day - (row - gone)] for gone in missing], axis=0)
+
+    assert np.array_equal(evidence.agrees["returns"][19:], expected[19:])
+    assert expected[row, asset]
+    assert 1 <= evidence.anonymity(["returns"]) < 10
+
+
 def test_the_board_field_means_board_and_membership() -> None:
     boards = HISTORY.boards
     base = LAST - 30
@@ -201,6 +234,80 @@ def test_the_board_field_means_board_and_membership() -> None:
         assert np.array_equal(
             evidence.agrees["board"], same & MARKET.member if asset == 4 else same
         )
+
+
+def test_the_matcher_knows_the_law_of_the_noise() -> None:
+    """Shown prices over the last close lie off the true ones by nothing on average, and by one unit
+    of scale.
+    """
+    mask = MaskConfig(noise_pct=3.0)
+    off: dict[str, list[float]] = {part: [] for part in PARTS}
+
+    for base, row, asset in PROBES[:12]:
+        evidence = dict(
+            PayloadComparisons(
+                read_payload(payload_of(mask, (base, row, asset)), HISTORY.rows), HISTORY, mask
+            ).by_field()
+        )
+        for clue in evidence["returns"]:
+            for part, values in HISTORY.log_prices.items():
+                if clue.values is values and clue.minus is not None:
+                    true = (
+                        values[row + clue.offset, asset]
+                        - clue.minus[row + clue.minus_offset, asset]
+                    )
+                    off[part].append(float((true - clue.shown) / clue.scale))
+
+    # One reference price is behind twenty ratios, so the mean of a dozen payloads is no better than
+    # that of a dozen draws.
+    reference = np.mean(off["close"])
+    for part in PARTS:
+        assert np.mean(off[part]) - reference == pytest.approx(0.0, abs=0.2), part
+        assert np.std(off[part]) == pytest.approx(1.0, abs=0.25), part
+
+
+def test_more_fields_leave_fewer() -> None:
+    mask = MaskConfig(round_digits=1, noise_pct=5.0)
+    for probe in PROBES[:10]:
+        evidence = weigh(payload_of(mask, probe, 3), HISTORY, FIELDS, mask)
+        counts = [evidence.anonymity(FIELDS[:size]) for size in range(len(FIELDS) + 1)]
+        assert counts == sorted(counts, reverse=True)
+        assert counts[0] == HISTORY.is_listed.sum()
+
+
+def test_one_pass_serves_all_field_sets() -> None:
+    payload = payload_of(MaskConfig(), PROBES[3])
+    whole = weigh(payload, HISTORY)
+    for name, fields in not_empty(field_sets().items()):
+        part = weigh(payload, HISTORY, fields)
+        assert part.anonymity(fields) == whole.anonymity(fields), name
+        assert part.guess(fields) == whole.guess(fields), name
+
+
+def test_the_answer_depends_on_shown_values_and_not_on_identities() -> None:
+    """The same numbers under another handle, or other seeds, give the same answer; another asset's
+    numbers that other asset.
+    """
+    base, row, asset = PROBES[1]
+    payload = payload_of(MaskConfig(), PROBES[1])
+    of = masked(MaskConfig(), base)
+    guess = attack(payload, HISTORY)
+
+    assert (
+        attack({**payload, "snapshot": {**payload["snapshot"], "stock_id": "asset_0001"}}, HISTORY)
+        == guess
+    )
+
+    reseeded = masked(MaskConfig(), base, seed=2).payload(row, asset)
+    assert reseeded["snapshot"]["stock_id"] != payload["snapshot"]["stock_id"]
+    assert attack(reseeded, HISTORY) == guess
+
+    mixed = {
+        **payload,
+        "snapshot": {**of.snapshot(row, 9), "stock_id": of.lens.asset_handle(asset)},
+    }
+
+    assert attack(mixed, HISTORY, ["returns", "volume"]).tickers[0] == MARKET.codes[9]
 
 
 # ---- it is given nothing but the payload
@@ -218,6 +325,18 @@ def test_labels_are_read_where_the_mask_shows_them() -> None:
         assert shown["stock_blind"].guess(["labels"]).day == gold.day
         assert shown["date_blind"].guess(["labels"]).tickers[0] == gold.ticker
         assert shown["blinded"].agrees == {}
+
+
+def test_ties_are_drawn_by_seed_and_favour_no_column() -> None:
+    payload = payload_of(MaskConfig(), PROBES[0])
+    evidence = weigh(payload, HISTORY, ["board"])
+    firsts = [evidence.guess(["board"], seed).tickers[0] for seed in range(60)]
+
+    assert evidence.guess(["board"], 7) == evidence.guess(["board"], 7)
+    assert len(set(firsts)) > 12
+    assert {HISTORY.boards[MARKET.asset_index[code]] for code in firsts} == {
+        payload["snapshot"]["board"]
+    }
 
 
 # ---- the date

@@ -29,7 +29,7 @@ from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
 from ktdeval.values import derive_seed
 from ktdeval_deanon.attacker_prompt import quarter_words
-from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec
+from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
 from support.masking.deanon_play import (
     MARCH,
     PROBES,
@@ -96,6 +96,26 @@ def test_no_stock_comes_twice_before_each_of_its_board_came_once() -> None:
 
     main = [probe.asset for probe in probes if str(probe.board) == "main"]
     assert len(set(main[: len(set(main))])) == len(set(main))
+
+
+def test_key_seed_window_and_mask_decide_and_nothing_else() -> None:
+    """No other days in the data: draws go by code and date."""
+    assert samples_of(MARKET, seed=4).probes == samples(seed=4).probes != samples(seed=5).probes
+    assert (
+        samples_of(MARKET, seed=4, window=Window("x", "2024-03-04", "2024-03-29")).probes
+        != samples(seed=4).probes
+    )
+
+    arrays = {
+        name: getattr(MARKET, name)[40:].copy()
+        for name in ("open", "high", "low", "close", "volume", "amount", "factor", "member")
+    }
+    indices = {code: levels[40:] for code, levels in MARKET.indices.items()}
+    shorter = replace(MARKET, days=MARKET.days[40:], indices=indices, **arrays)
+
+    assert [(probe.asset, probe.row + 40) for probe in drawn(market=shorter)] == [
+        (probe.asset, probe.row) for probe in drawn()
+    ]
 
 
 @pytest.mark.slow
@@ -243,6 +263,22 @@ def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str, number:
     assert f"```json\n{{{text}}}\n```" in samples(mask).sample(number).user
 
 
+@pytest.mark.parametrize("number", range(0, 40, 9))
+def test_the_probed_stock_and_day_are_the_ones_of_the_snapshot(number: int) -> None:
+    sample = samples("bright").sample(number)
+    shown = payload_in(sample)
+    code = MARKET.codes[samples("bright").probes[number].asset]
+
+    assert shown["snapshot"]["stock_id"] == sample.facts["code"] == code
+
+    day = sample.facts["day"]
+    bars = shown["snapshot"]["bars"]["rows"]
+
+    assert shown["snapshot"]["day"] == shown["market_context"]["calendar"]["day"] == day
+    assert bars[-1][0] == day
+    assert len(bars) <= 60
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mask", PROBES)
 def test_sent_prompts_contain_nothing_hidden(mask: str) -> None:
@@ -262,6 +298,19 @@ def test_sent_prompts_contain_nothing_hidden(mask: str) -> None:
         assert (sample.facts["code"][:6] in sent) is not sample.lens.hides_assets
         assert (sample.facts["sector"] in sent) is not sample.lens.hides_assets
         assert (sample.facts["day"] in sent) is not sample.lens.hides_dates
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_nothing_after_the_probed_close_shows(number: int) -> None:
+    target_task = target_task_of("blinded")
+    config = task_of("blinded")._config
+    probe = samples().probes[number]
+    own = target_spec(target_task, spec_of("blinded"), number)
+
+    assert (
+        view_probe(config, target_task, own, poisoned(MARKET, probe.row), probe).text
+        == samples().view(number).text
+    )
 
 
 def test_every_probe_has_its_own_alias_map_and_is_byte_reproducible() -> None:

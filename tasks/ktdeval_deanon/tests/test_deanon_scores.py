@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot, NameSpell
 from ktdeval.market.snapshots.storage import load_snapshot
@@ -23,6 +25,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_binomial, wilson
 from ktdeval.task_api.scoring import AnswerRecord, Score
+from ktdeval.values import dumps_canonical
 from ktdeval_deanon.answer import (
     ANSWER_FORM,
     _industry_names,
@@ -30,7 +33,7 @@ from ktdeval_deanon.answer import (
     names_sector,
     tickers_of,
 )
-from ktdeval_deanon.recovery_rates import chance_of
+from ktdeval_deanon.recovery_rates import DEFINITIONS, chance_of
 from support.accept.accept_runs import import_real
 from support.loops import not_empty
 from support.masking.deanon_play import (
@@ -166,6 +169,24 @@ def test_a_code_that_the_stock_had_before_it_was_renumbered_names_it_too(samples
     assert not samples.score(0, answer(tickers=["609999"]))["ticker_top1"]
 
 
+def test_first_answer_other_four_and_day_are_scored_separately(samples: Any) -> None:
+    code = samples.facts(2)["code"]
+    day = samples.facts(2)["day"]
+    row = samples.probes[2].row
+    others = [other for other in MARKET.codes if other != code]
+
+    for tickers, date, expected in (
+        ([code, *others[:4]], day, (True, True, True)),
+        ([*others[:4], code], day, (False, True, True)),
+        (others[:5], day, (False, False, False)),
+        ([code], str(MARKET.days[row - 6]), (True, True, False)),
+    ):
+        scores = samples.score(2, answer(tickers=tickers, date=date))
+        assert (scores["ticker_top1"], scores["ticker_top5"], scores["joint"]) == expected
+
+    assert not any(samples.score(0, NOTHING).values())
+
+
 @on_each_row(
     "board, texts",
     ("main", ["main", "Main Board", "SSE main board", "深市主板"]),
@@ -229,6 +250,53 @@ def test_the_form_accepts_only_its_documented_values() -> None:
         )
     )
     assert not validator.is_valid({key: value for key, value in NOTHING.items() if key != "date"})
+
+
+def test_rates_intervals_and_bounds_match_the_textbook(samples: Any) -> None:
+    records = [
+        record_of(samples, number, gold(samples, number) if number < 7 else NOTHING)
+        for number in range(30)
+    ]
+    summary = summary_of(records)
+
+    assert list(summary) == list(DEFINITIONS) == list(task_of("blinded").scores)
+    assert all(
+        each.formula and each.source and each.better in ("lower", "")
+        for each in DEFINITIONS.values()
+    )
+
+    score = summary["ticker_top1"]
+    assert (score.value, score.n) == (7 / 30, 30)
+    assert (score.interval.low, score.interval.high) == pytest.approx(
+        proportion_confint(7, 30, method="wilson")
+    )
+    assert score.interval.level == 0.95
+    assert score.detail["upper_95"] == pytest.approx(
+        stats.binomtest(7, 30, alternative="less").proportion_ci(0.95).high
+    )
+    assert score.detail["mean_confidence"] == pytest.approx(7 * 0.5 / 30)
+
+    # of as many coins as there are probes, each with its own chance: coefficients of a product
+    hits = np.ones(1)
+
+    for number in range(30):
+        chance = chance_of("ticker_top1", samples.facts(number))
+        hits = np.convolve(hits, [1 - chance, chance])
+
+    assert score.detail["p_value"] == pytest.approx(hits[7:].sum())
+
+    # all of it is strict JSON
+    dumps_canonical([[record.facts, record.scores] for record in records])
+    for score in summary.values():
+        dumps_canonical(
+            [
+                score.value,
+                score.baseline,
+                dict(score.detail),
+                score.interval and score.interval.to_json(),
+            ]
+        )
+        assert {type(value) for value in (score.value, score.baseline)} <= {float, type(None)}
 
 
 # ---- rates

@@ -9,6 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ktdeval.cli.main import cli
+from ktdeval.values import LEVELS
+from ktdeval_audit.findings import RULES
+from ktdeval_audit.report import github_lines
 from ktdeval_audit.sarif import to_sarif
 from support.audit.audit_play import FILES, conversation, day, report_of, write_lines
 
@@ -22,6 +25,10 @@ def _run(*words: object) -> Result:
 @pytest.fixture
 def clean(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "clean.jsonl", [conversation("Decide.")])
+
+
+def test_a_clean_log_ends_with_0(clean: Path) -> None:
+    assert _run(clean).exit_code == 0
 
 
 def test_leak_exits_with_1_and_the_finding_explains_cause_and_fix() -> None:
@@ -64,6 +71,26 @@ def test_the_same_log_gives_the_same_bytes() -> None:
     assert _run(SMELLS, "--json").output == _run(SMELLS, "--json").output
 
 
+def test_sarif_has_what_the_standard_requires(tmp_path: Path) -> None:
+    path = tmp_path / "out.sarif"
+    _run(SMELLS, "--sarif", path)
+    log = json.loads(path.read_text(encoding="utf-8"))
+
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["name"] == "ktdeval audit"
+    assert [rule["id"] for rule in driver["rules"]] == list(RULES)
+    (result,) = run["results"]
+    assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
+    assert result["level"] in LEVELS
+    assert result["message"]["text"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["region"]["startLine"] == 6
+    assert ":" not in place["artifactLocation"]["uri"]
+    assert result["partialFingerprints"]
+
+
 # ---- SARIF: the fields that sections 3.13 to 3.30 of the standard require
 
 
@@ -74,6 +101,17 @@ def test_sarif_of_equal_leaks_in_two_places_has_two_fingerprints(tmp_path: Path)
     results = to_sarif(report, "log.jsonl")["runs"][0]["results"]  # type: ignore[index,call-overload]
 
     assert len({json.dumps(each["partialFingerprints"]) for each in results}) == 2
+
+
+def test_annotations_escape_what_github_reads_as_a_command(tmp_path: Path) -> None:
+    record = conversation("", tool=f"100% up\n::error::forged {day(3)}", id="a%b\n::set-env::x")
+    report = report_of(tmp_path, [record], with_market=False)
+
+    lines = list(github_lines(report, "my,log:1.jsonl"))
+
+    assert all("\n" not in line for line in lines)
+    assert lines[0].startswith("::error file=my%2Clog%3A1.jsonl,line=1,title=")
+    assert "a%25b" in lines[0]
 
 
 # ---- annotations

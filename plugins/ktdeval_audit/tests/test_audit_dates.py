@@ -203,3 +203,9 @@ def test_a_leak_behind_many_planned_dates_is_found(tmp_path: Path) -> None:
 
     levels = [each.level for each in findings_of(tmp_path, record, "date-after")]
     assert levels.count("error") == 1
+
+
+def test_a_date_that_is_planned_first_and_known_later_is_an_error(tmp_path: Path) -> None:
+    record = conversation("", tool=f"It reports on {day(5)}.\nOn {day(5)} it reported a loss.")
+
+    assert [each.level for each in findings_of(tmp_path, record, "date-after")] == ["error", "note"]

@@ -58,6 +58,17 @@ def test_one_bad_log_is_named_and_the_others_are_audited(folder: Path) -> None:
     assert "::error title=ktdeval audit%3A not read::" in _run(folder, "--github").output
 
 
+def test_nothing_is_found_only_in_what_was_read(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [conversation("Decide.")])
+    (tmp_path / "b.jsonl").write_text("{", encoding="utf-8")
+    result = _run(tmp_path)
+
+    assert result.exit_code == 2
+    assert result.output.startswith(
+        "Nothing was found that the agent could not have known in the logs that could be read."
+    )
+
+
 def test_sarif_says_that_logs_could_not_be_read(folder: Path, tmp_path: Path) -> None:
     (folder / "bad.json").write_text("{", encoding="utf-8")
     _run(folder, "--sarif", tmp_path / "out.sarif")

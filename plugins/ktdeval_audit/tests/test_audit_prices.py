@@ -7,6 +7,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -23,6 +24,24 @@ def _close(offset: int) -> str:
 
 def _code() -> str:
     return market().codes[CODE]
+
+
+def test_prices_of_next_days_are_an_error_and_of_past_days_are_none(
+    tmp_path: Path,
+) -> None:
+    later = ", ".join(_close(offset) for offset in range(1, 11))
+    past = ", ".join(_close(-offset) for offset in range(10))
+
+    (found,) = findings_of(tmp_path, conversation("", tool=f"{_code()}: {later}"), "price-after")
+    assert found.level == "error"
+    assert "probability of this by chance at most" in found.message
+    assert findings_of(tmp_path, conversation("", tool=f"{_code()}: {past}"), "price-after") == []
+
+
+def test_one_price_of_four_digits_proves_nothing(tmp_path: Path) -> None:
+    record = conversation("", tool=f"{_code()} at {_close(1)}")
+
+    assert findings_of(tmp_path, record, "price-after") == []
 
 
 def test_one_number_of_nine_digits_is_a_finding(tmp_path: Path) -> None:
@@ -44,6 +63,22 @@ def test_one_price_a_day_is_found_over_the_log(tmp_path: Path) -> None:
     found = [each for each in report_of(tmp_path, records).findings if each.rule == "price-after"]
 
     assert any(not each.part and each.level == "error" for each in found)
+
+
+def test_random_prices_near_the_market_are_no_finding(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    records = []
+    for step in range(40):
+        row = DAY + step
+        near = market().close[row, CODE] * (1.0 + rng.normal(0.0, 0.03, 6))
+        tool = f"{_code()} levels " + ", ".join(f"{price:.2f}" for price in near)
+        records.append(
+            conversation("", tool=tool, metadata={"decided_on": str(market().days[row])})
+        )
+
+    found = report_of(tmp_path, records).findings
+
+    assert [each for each in found if each.rule == "price-after"] == []
 
 
 # ---- numbers

@@ -85,6 +85,28 @@ def test_blocks_of_anthropic_are_texts_calls_and_results(tmp_path: Path) -> None
     assert decision.models == ("claude-sonnet-4-5",)
 
 
+def test_items_of_the_responses_api_are_calls_and_results(tmp_path: Path) -> None:
+    record = {
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "Today is 2024-03-05."}]},
+            {"type": "function_call", "name": "f", "arguments": '{"a": 1}'},
+            {"type": "function_call_output", "output": "101.52"},
+        ],
+        "response": {
+            "output": [{"type": "message", "content": [{"type": "output_text", "text": "B"}]}]
+        },
+    }
+
+    texts = _read(tmp_path, record).decisions[0].texts
+
+    assert [(text.role, text.text) for text in texts] == [
+        ("prompt", "Today is 2024-03-05."),
+        ("reply", '{"a": 1}'),
+        ("tool", "101.52"),
+        ("reply", "B"),
+    ]
+
+
 REPORTED = [folder / "shared/data/reported" for folder in Path(__file__).resolve().parents]
 
 
@@ -249,6 +271,15 @@ def test_calls_that_repeat_the_messages_before_them_are_one_decision(tmp_path: P
 )
 def test_other_calls_are_decisions_of_their_own(tmp_path: Path, later: object) -> None:
     assert len(_read(tmp_path, _call(SYSTEM, ASKED, output="BUY"), later).decisions) == 2
+
+
+def test_states_of_several_days_in_one_object_are_no_columns_of_a_table(tmp_path: Path) -> None:
+    state = {"company_of_interest": "ACME", "market_report": "It rose.", "news_report": "None."}
+    days = {f"2024-03-0{day}": {**state, "trade_date": f"2024-03-0{day}"} for day in (5, 6)}
+    log = _read(tmp_path, days)
+
+    assert log.kind == "tradingagents"
+    assert _days(log) == ["2024-03-05"] * 2 + ["2024-03-06"] * 2
 
 
 def test_the_advice_of_a_refusal_reads_the_log(tmp_path: Path) -> None:
@@ -534,6 +565,15 @@ def test_a_subagent_that_refers_to_itself_is_read_once(tmp_path: Path) -> None:
     assert [text for _, text in texts_of(log)][1:] == ["again", "inside"]
 
 
+def test_what_a_step_keeps_of_a_tool_is_no_day_of_the_decision(tmp_path: Path) -> None:
+    """Harbor's adapter of Claude Code keeps the raw result of a tool with the step."""
+    step = {**QUOTE, "extra": {"tool_use_result": {"as_of": "2024-03-08"}}}
+    path = write_lines(tmp_path / "log.jsonl", [trajectory(PROMPT, step)])
+    findings = audit_log(read_log(path), None, AuditSettings(rules=("date-after",))).findings
+
+    assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]
+
+
 # ---- events of Claude Code
 
 
@@ -542,8 +582,74 @@ def event(kind: str, content: object, **fields: object) -> dict[str, object]:
     return {"type": kind, "message": message, "session_id": "s", "uuid": "u", **fields}
 
 
+INIT = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-opus-5-5"}
+
+
 CALL = {"type": "tool_use", "id": "t", "name": "quote", "input": {"symbol": "ACME"}}
 RETURNED = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": LATE}]}
+
+
+STREAM = [
+    {"type": "system", "subtype": "hook_response", "session_id": "s", "output": "be brief"},
+    INIT,
+    event("user", PROMPT["message"], parent_tool_use_id=None),
+    {"type": "stream_event", "session_id": "s", "event": {"type": "content_block_delta"}},
+    event("assistant", [{"type": "thinking", "thinking": "hm", "signature": "x"}]),
+    event("assistant", [CALL]),
+    event("user", [RETURNED], tool_use_result={"as_of": "2024-03-08"}),
+    {"type": "rate_limit_event", "session_id": "s"},
+    event("assistant", [{"type": "text", "text": "BUY"}]),
+    {"type": "result", "subtype": "success", "session_id": "s", "result": "BUY"},
+]
+STREAM_TEXTS = [
+    ("tool", "be brief"),
+    ("prompt", PROMPT["message"]),
+    ("reply", "hm"),
+    ("reply", '{"symbol":"ACME"}'),
+    ("tool", LATE),
+    ("reply", "BUY"),
+]
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_stream_of_claude_code_is_a_session(tmp_path: Path, is_list: bool) -> None:
+    """`--output-format stream-json`, or `json` with --verbose: the same events as a list."""
+    path = write_lines(tmp_path / "log.jsonl", [STREAM] if is_list else STREAM)
+    log = read_log(path)
+
+    assert log.kind == "claude-code"
+    assert texts_of(log) == STREAM_TEXTS
+    assert log.decisions[0].models == ("claude-opus-5-5",)
+    assert log.notes == ("Records without text were left out: 1 rate_limit_event, 1 system/init.",)
+
+    findings = audit_log(log, None, AuditSettings(rules=("date-after",))).findings
+    assert [(each.rule, each.day) for each in findings] == [("date-after", "2024-03-06")]
+
+
+def test_a_transcript_of_claude_code_is_read_by_session(tmp_path: Path) -> None:
+    def turn(session: str, kind: str, content: object) -> dict[str, object]:
+        return {
+            "parentUuid": None,
+            "isSidechain": False,
+            "sessionId": session,
+            "type": kind,
+            "message": {"role": kind, "content": content, "model": "<synthetic>"},
+            "toolUseResult": {"as_of": "2024-03-08"},
+        }
+
+    log = _read(
+        tmp_path,
+        {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
+        turn("x", "user", "Today is 2024-03-06."),
+        turn("y", "user", "Today is 2024-03-07."),
+        turn("x", "assistant", [{"type": "text", "text": "HOLD"}]),
+    )
+
+    assert log.kind == "claude-code"
+    assert [each.name for each in log.decisions] == ["x", "y"]
+    assert texts_of(log) == [("prompt", "Today is 2024-03-06."), ("reply", "HOLD")]
+    assert log.decisions[0].models == ()
+    assert [str(each) for each in date_log(log).days] == ["2024-03-06", "2024-03-07"]
 
 
 @pytest.mark.parametrize("kind", ["atif", "claude-code"])

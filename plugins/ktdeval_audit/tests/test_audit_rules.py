@@ -99,6 +99,16 @@ def test_a_models_own_text_may_plan_but_not_report(tmp_path: Path) -> None:
     assert [each.level for each in findings_of(tmp_path, report, "date-after")] == ["warning"]
 
 
+def test_names_codes_and_dates_are_findings_only_under_a_claimed_mask(tmp_path: Path) -> None:
+    name = market().names[1]
+    record = conversation("", tool=f"{name} fell", reply="ok")
+
+    assert findings_of(tmp_path, record, "identity") == []
+    kinds = [each.message for each in findings_of(tmp_path, record, "identity", masked="both")]
+    assert any("company" in why for why in kinds)
+    assert any("calendar date" in why for why in kinds)
+
+
 # ---- identities, hindsight
 
 
@@ -108,6 +118,14 @@ def test_a_name_in_base64_is_found_under_a_mask(tmp_path: Path) -> None:
     found = findings_of(tmp_path, conversation("", tool=hidden), "identity", masked="names")
 
     assert [("encoded" in each.message, each.level) for each in found] == [(True, "error")]
+
+
+def test_reasons_of_hindsight_are_warnings_and_prompts_are_not_read(tmp_path: Path) -> None:
+    words = "As we now know, this was the bottom."
+
+    spoken = findings_of(tmp_path, conversation("", reply=words), "hindsight-words")
+    assert [each.level for each in spoken] == ["warning"]
+    assert findings_of(tmp_path, conversation(words), "hindsight-words") == []
 
 
 # ---- documents

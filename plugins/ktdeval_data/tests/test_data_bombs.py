@@ -99,6 +99,23 @@ def test_rows_of_run_lengths_are_counted_before_they_are_read(tmp_path: Path) ->
     assert "at most are read; write the table without repeated" in refused(done, "bars.parquet")
 
 
+def test_texts_that_a_dictionary_repeats_are_counted_before_they_are_made(
+    tmp_path: Path,
+) -> None:
+    text = pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(20_000, np.int32)), pa.array(["x" * 100_000])
+    )
+    published = constant("2024-01-02T10:00:00+08:00", 20_000)
+    path = write(
+        tmp_path / "news.parquet", published_at=published, title=constant("a", 20_000), text=text
+    )
+
+    assert path.stat().st_size < 1 << 20
+
+    with pytest.raises(pa.ArrowInvalid, match="at most are read"):
+        open_parquet(path)
+
+
 @pytest.mark.usefixtures("_little_is_allowed")
 def test_texts_in_lists_are_counted_too(tmp_path: Path) -> None:
     texts = pa.array([["y" * 5_000] * 100] * 20)
@@ -117,6 +134,26 @@ def number(value: int) -> bytes:
         rest >>= 7
 
     return data + bytes([rest])
+
+
+def test_a_column_that_states_less_than_no_values_is_refused(tmp_path: Path) -> None:
+    rows = 300_000
+    places = pa.array(np.zeros(rows, np.int32))
+    columns = {}
+
+    for name, letters in (("first", 20_000), ("second", 30_000)):
+        columns[name] = pa.DictionaryArray.from_arrays(places, pa.array([name[0] * letters]))
+
+    path = write(tmp_path / "bars.parquet", **columns)
+    before, mark, after = path.read_bytes().rpartition(number(rows))  # of the row group
+    before, _, between = before.rpartition(number(rows))
+    path.write_bytes(before + number(-rows) + between + mark + after)
+    footer = pq.read_metadata(path).row_group(0)
+
+    assert [footer.column(place).num_values for place in (0, 1)] == [rows, -rows]
+
+    with pytest.raises(pa.ArrowInvalid, match="expected length 300000"):
+        open_parquet(path)
 
 
 def test_texts_that_stay_in_their_dictionary_cost_what_it_holds(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from inline_snapshot import snapshot
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import assemble
+from ktdeval.market.checks.quality import check
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.values import build
 from ktdeval_data.long_table import read_long
@@ -141,6 +142,43 @@ def test_a_typed_day_out_of_the_range_of_nanoseconds_is_refused(tmp_path: Path) 
     assert refused(tmp_path, {"bars": str(tmp_path / "bars.parquet")}) == snapshot(
         "DataError: FOLDER/bars.parquet: date: 2999-01-03 is not a day from 1678 to 2261\n"
     )
+
+
+def test_units_are_brought_to_shares_and_yuan(tmp_path: Path) -> None:
+    raw = read(tmp_path, volume_unit="lot", amount_unit="thousand_CNY")
+    assert raw.bars["volume"].iloc[0] == 120_000
+    assert raw.bars["amount"].iloc[0] == 12_100_000
+
+
+def test_adjusted_prices_are_divided_by_the_factor_to_whole_fen(tmp_path: Path) -> None:
+    adjusted = BARS.replace("600519.SH,10,10.3,9.9,10.1", "600519.SH,15,15.45,14.85,15.15")
+    raw = read(tmp_path, {"bars": adjusted}, prices="adjusted")
+    assert raw.bars.loc[0, ["open", "high", "low", "close"]].tolist() == [10, 10.3, 9.9, 10.1]
+    assert raw.has_factor
+
+
+def test_dated_lists_are_valid_until_the_next_one(tmp_path: Path) -> None:
+    days = pd.bdate_range("2024-01-02", "2024-01-12").strftime("%Y-%m-%d")
+    bars = "date,code,open,high,low,close,volume\n" + "".join(
+        f"{day},{code},5,5,5,5,1\n" for day, code in product(days, ("600519", "000001"))
+    )
+    levels = "date,close\n" + "".join(f"{day},1\n" for day in days)
+    lists = "date,code\n20240103,600519\n20240103,000001\n20240105,600519\n20240110,000001\n20240110,600519\n"
+    raw = read(tmp_path, {"bars": bars, "benchmark": levels, "members": lists})
+
+    assert raw.table.codes == (
+        "000001.SZ",
+        "600519.SH",
+    ), "zeros at the start of bare digits are kept"
+    assert not {"membership_overlaps", "membership_reversed"} & {
+        finding.rule for finding in check(raw)
+    }
+
+    member = assemble(raw).member
+    assert member[:, 1].tolist() == [day >= "2024-01-03" for day in days]
+    assert member[:, 0].tolist() == [
+        "2024-01-03" <= day < "2024-01-05" or day >= "2024-01-10" for day in days
+    ]
 
 
 @pytest.mark.exhaustive

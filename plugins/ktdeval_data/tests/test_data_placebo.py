@@ -311,6 +311,32 @@ def test_a_shuffle_permutes_the_assets_of_a_board_that_traded(source: MarketSnap
     assert (drawn.asset != np.arange(48)).mean() > 0.8
 
 
+def test_a_block_bootstrap_draws_whole_days_and_substitutes_within_a_board(
+    source: MarketSnapshot,
+) -> None:
+    parts = take_apart(source)
+    drawn = draw(recipe("block_bootstrap", 1), parts.fit.has_return, source.boards, 250)
+    days = drawn.day[:, 0]
+    np.testing.assert_array_equal(drawn.day, np.broadcast_to(days[:, None], drawn.day.shape))
+
+    # what styles can't explain yet stays among itself
+    assert days[:250].max() < 250 <= days[250:].min()
+    assert 0.9 < (np.diff(days) == 1).mean() < 1.0
+
+    wanted = parts.fit.has_return
+    own = np.arange(48)
+    there = parts.fit.has_return[drawn.day, own]
+    boards = np.array([str(board) for board in source.boards])
+    np.testing.assert_array_equal(
+        drawn.asset[there], np.broadcast_to(own, drawn.asset.shape)[there]
+    )
+    substituted = wanted & ~there
+
+    assert substituted.sum() > 50
+    assert parts.fit.has_return[drawn.day[substituted], drawn.asset[substituted]].all()
+    assert (boards[drawn.asset] == boards)[substituted].mean() > 0.99
+
+
 # ---- what is kept, what is destroyed
 
 

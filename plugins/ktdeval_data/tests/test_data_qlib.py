@@ -76,6 +76,33 @@ def read(folder: Path, **changes: Any) -> Any:
     )
 
 
+def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Path) -> None:
+    # Prices come back to whole fen and volumes to whole shares.
+    snapshot = assemble(read(folder))
+    assert snapshot.codes == ("000001.SZ", "600519.SH")
+
+    for name, values in RAW.items():
+        expected = [NAN, values[0], values[1], NAN, values[3]]
+        assert np.array_equal(getattr(snapshot, name)[:, 1], expected, equal_nan=True), name
+
+    assert snapshot.volume[1:3, 1].tolist() == VOLUME[:2]
+    assert snapshot.factor[:, 1] == pytest.approx([1, 3.7, 3.7, 3.7, 7.4])
+    assert snapshot.amount[4, 1] == pytest.approx(10_800)
+    assert snapshot.adjusted_close[4, 1] == pytest.approx(5.1 * 7.4)
+
+    # Membership and benchmark are read.
+    snapshot = assemble(read(folder))
+    assert snapshot.member[:, 1].tolist() == [False, True, True, True, True]
+    assert snapshot.member[:, 0].tolist() == [True, True, True, False, False]
+    assert snapshot.benchmark.tolist() == [3300, 3310, 3320, 3330, 3340]
+    assert snapshot.meta.benchmark == "000688.SH"
+    # The factor of an asset that stands for an index doubles on its last day, at half the price.
+    assert read(folder, benchmark_code="600519").indices["close"].tolist() == pytest.approx(
+        [10.1, 10.2, 10.2]
+    )
+    assert snapshot.meta.name == "cn_data"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stored", ["raw", "divided"])
 def test_volume_unit_is_inferred_from_whole_shares_and_reported(

@@ -235,6 +235,17 @@ def test_a_number_under_the_rows_is_no_row(tmp_path: Path, footer: str) -> None:
     assert any("words at the end are not a row of data: " in note for note in raw.notes)
 
 
+@pytest.mark.parametrize("text", ["404: Not Found", "Invalid API key AB12CD34EF56GH78, or none."])
+def test_a_line_of_words_is_no_table(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match="line 1 is all that it holds, and no table: ") as refusal:
+        read(path)
+
+    assert text[:11] in str(refusal.value)
+    assert "AB12" not in str(refusal.value)
+
+
 def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "bars.csv"
     path.write_text(ROWS)

@@ -13,7 +13,7 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.stats.stylised_facts import StylisedFact, panels_of, stylised_facts
 from ktdeval_data.params import SyntheticParams, TwinParams
 from ktdeval_data.synthetic import build
-from ktdeval_data.synthetic_us_crypto import clustered_volatility, make_twin
+from ktdeval_data.synthetic_us_crypto import GROUPS, clustered_volatility, make_twin
 
 EMPHASIS = {"*": "unclear", "**": "outside"}
 
@@ -95,6 +95,18 @@ def test_clusters_of_volatility_bring_neither_momentum_nor_reversal() -> None:
     means = np.mean(figures, axis=0)
     errors = np.std(figures, axis=0, ddof=1) / np.sqrt(len(figures))
     assert np.abs(means / errors).max() < 3
+
+
+@pytest.mark.parametrize("group", ["us_stock", "coin"])
+def test_multipliers_of_volatility_keep_the_planted_variance(group: str) -> None:
+    clusters = GROUPS[group].own_clusters
+    drawn = clustered_volatility(np.random.default_rng(0), clusters, (2000, 30))
+    assert np.mean(drawn**2, axis=0) == pytest.approx(np.ones(30))
+
+    logs = np.log(drawn)
+    assert logs.std(axis=0).mean() == pytest.approx(clusters[0], rel=0.1)
+    memory = [np.corrcoef(column[:-1], column[1:])[0, 1] for column in logs.T]
+    assert np.mean(memory) == pytest.approx(clusters[1], abs=0.01)
 
 
 def test_a_day_s_volatility_is_known_before_it_and_says_nothing_of_signs() -> None:

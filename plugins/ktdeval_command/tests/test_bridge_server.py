@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import StoreError
 from ktdeval.harness import Message, Opaque, Reply, ToolCall
@@ -30,6 +31,7 @@ from support.providers.bridge_clients import (
     bridge,
 )
 from support.raw_requests import ambiguous_requests, answer_to, statuses
+from support.texts import text_of
 from support.threads import wait_for_error_text
 
 CHAT = "/v1/chat/completions"
@@ -329,25 +331,39 @@ def result(call_id: str) -> Any:
     return {"role": "tool", "tool_call_id": call_id, "content": "x"}
 
 
-@pytest.mark.parametrize(
-    ("turns", "message"),
-    [
-        ([USER, result("a")], "a tool result answers 'a', which is no open tool call"),
-        ([USER, calls("a"), result("b")], "a tool result answers 'b'"),
-        ([USER, calls("a"), result("a"), result("a")], "a tool result answers 'a'"),
-        ([USER, calls("a"), USER], "the tool call 'a' has no tool result"),
-        ([USER, calls("a", "b"), result("b")], "the tool call 'a' has no tool result"),
-        ([USER, calls("a", "a"), result("a")], "two tool calls have the id 'a'"),
-        ([{"role": "system", "content": "x"}], "the request has no message of a user"),
-        ([], "the request has no message of a user"),
-    ],
-)
-def test_calls_and_results_that_do_not_match_are_refused(turns: Any, message: str) -> None:
+def refusals(*questions: dict[str, Any]) -> str:
+    """What the bridge says of chats that it refuses."""
     with bridge() as running:
-        answered = asked_raw(running, CHAT, json.dumps({"model": "m", "messages": turns}).encode())
+        bodies = [json.dumps({"model": "m", **each}).encode() for each in questions]
+        answers = [asked_raw(running, CHAT, body) for body in bodies]
 
-    assert answered.status == 400
-    assert message in message_of(answered)
+    assert {answer.status for answer in answers} == {400}
+
+    return text_of(map(message_of, answers))
+
+
+def test_calls_and_results_that_do_not_match_are_refused() -> None:
+    turns: list[Any] = [
+        [USER, result("a")],
+        [USER, calls("a"), result("b")],
+        [USER, calls("a"), result("a"), result("a")],
+        [USER, calls("a"), USER],
+        [USER, calls("a", "b"), result("b")],
+        [USER, calls("a", "a"), result("a")],
+        [{"role": "system", "content": "x"}],
+        [],
+    ]
+
+    assert refusals(*({"messages": each} for each in turns)) == snapshot("""\
+a tool result answers 'a', which is no open tool call of the turn before it
+a tool result answers 'b', which is no open tool call of the turn before it
+a tool result answers 'a', which is no open tool call of the turn before it
+the tool call 'a' has no tool result
+the tool call 'a' has no tool result
+two tool calls have the id 'a'
+the request has no message of a user
+the request has no message of a user
+""")
 
 
 def test_results_may_come_in_another_order_and_ids_again_in_a_later_turn() -> None:
@@ -368,28 +384,22 @@ def test_half_a_character_is_replaced() -> None:
     assert running.asked.messages == (Message("user", "cut ?"),)
 
 
-@pytest.mark.parametrize(
-    ("tools", "message"),
-    [
-        ([{"type": "function", "function": {"name": "a"}}] * 2, "two tools are named 'a'"),
-        ([{"type": "function", "function": {"name": ""}}], "1 to 200 characters, has 0"),
-        ([{"type": "function", "function": {"name": "a", "parameters": []}}], "expected an object"),
-    ],
-)
-def test_malformed_tools_are_refused(tools: Any, message: str) -> None:
-    body = json.dumps({"model": "m", "messages": [USER], "tools": tools}).encode()
-    with bridge() as running:
-        assert message in message_of(asked_raw(running, CHAT, body))
-
-
-def test_a_choice_of_a_tool_that_is_not_there_is_refused() -> None:
+def test_malformed_tools_and_a_choice_of_none_of_them_are_refused() -> None:
     tool = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
     choice = {"type": "function", "function": {"name": "sell"}}
-    question = {"model": "m", "messages": [USER], "tools": [tool], "tool_choice": choice}
-    with bridge() as running:
-        answered = asked_raw(running, CHAT, json.dumps(question).encode())
+    wrong = [{"name": ""}, {"name": "a", "parameters": []}]
+    tools = [[{"type": "function", "function": each}] for each in wrong]
 
-    assert message_of(answered) == "tool_choice: 'sell' is no tool of the request"
+    assert refusals(
+        {"messages": [USER], "tools": [tool, tool]},
+        *({"messages": [USER], "tools": each} for each in tools),
+        {"messages": [USER], "tools": [tool], "tool_choice": choice},
+    ) == snapshot("""\
+two tools are named 'look'
+tools[0].function.name: expected 1 to 200 characters, has 0
+tools[0].function.parameters: expected an object, was a list
+tool_choice: 'sell' is no tool of the request
+""")
 
 
 def test_a_call_with_an_id_of_an_earlier_one_gets_its_own() -> None:

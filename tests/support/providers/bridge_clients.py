@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+import pytest
 
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import Reply, ToolCall, Usage
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.loopback_server import ServerLimits
 from ktdeval_command.wire.bridge_request import BridgeRequest
+from ktdeval_command.wire.refusals import WireError
 from support.local_server import running
+from support.texts import text_of
 
 TOKEN = "token-of-this-test"
 MODEL = "run-model"
@@ -97,3 +101,16 @@ def asked_raw(
         return Answered(response.status, names, response.read())
     finally:
         connection.close()
+
+
+def wire_refusals(read: Callable[..., object], *requests: Mapping[str, Any]) -> str:
+    """Kind, field and words, a line for each request that can't be read."""
+    lines = []
+    for fields in requests:
+        with pytest.raises(WireError) as caught:
+            read(**fields)
+
+        refusal = caught.value.refusal
+        lines.append(f"{refusal.kind} {refusal.field or '-'}: {refusal.message}")
+
+    return text_of(lines)

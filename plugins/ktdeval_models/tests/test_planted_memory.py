@@ -331,23 +331,21 @@ def test_a_run_records_which_model_it_was_and_holds_others_to_it(tmp_path: Path)
         PlantedModel("memory", PlantedParams(trained=str(tmp_path), sha256="f" * 64))
 
 
-@pytest.mark.parametrize(
-    ("task", "message"),
-    [
-        ("bright_memory_only", "needs a table of candidates in the prompt, with return_1d_pct"),
-        ("deanon_probe", "planted/memory trades, and needs a task that shows an account"),
-    ],
-)
 def test_a_task_that_it_can_not_act_on_is_refused_before_the_run(
-    task: str, message: str, market: Path, tmp_path: Path, terminal: Terminal
+    market: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     store(tmp_path)
-    error = terminal.error(
+    words = (
         *("--model", "planted/memory", "--model-args", f"trained={tmp_path}"),
-        *("--tasks", task, "--windows", WINDOW),
-        *("--data", market, "--out", tmp_path / "run"),
+        *("--windows", WINDOW, "--data", market, "--out", tmp_path / "run"),
     )
-    assert message in error
+    tasks = ("bright_memory_only", "deanon_probe")
+    errors = [terminal.error(*words, "--tasks", task) for task in tasks]
+
+    assert "".join(errors) == snapshot("""\
+ktdeval: error: planted/memory needs a table of candidates in the prompt, with return_1d_pct and return_20d_pct; task bright_memory_only shows account, constraints, positions, universe and offers no research tools; models that fit: builtin/first_listed, builtin/hold, builtin/memory, builtin/random, builtin/trivial
+ktdeval: error: planted/memory trades, and needs a task that shows an account and takes orders; task deanon_probe asks questions and does not accept orders; models that fit: builtin/memory, builtin/trivial
+""")
 
 
 # ---- the command
@@ -363,19 +361,23 @@ def test_training_without_torch_names_the_extra(
     assert f"training needs torch, which is not installed: {install_command('planted')}" in error
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--exposures", "1,many"), "'many' is not a whole number up to 10,000"),
-        (("--exposures", "99999"), "is not a whole number up to 10,000"),
-        (("--exposures", ""), "is not a whole number up to 10,000"),
-        (("--width", "30"), "--width 30: give a multiple of 4"),
-    ],
-)
-def test_wrong_numbers_are_refused_before_the_market_is_opened(
-    words: tuple[str, ...], message: str, terminal: Terminal
-) -> None:
-    assert message in terminal.error("train", "memory", *words, "--data", "no such folder")
+def test_wrong_numbers_are_refused_before_the_market_is_opened(terminal: Terminal) -> None:
+    options = (
+        ("--exposures", "1,many"),
+        ("--exposures", "99999"),
+        ("--exposures", ""),
+        ("--width", "30"),
+    )
+    errors = [
+        terminal.error("train", "memory", *each, "--data", "no such folder") for each in options
+    ]
+
+    assert "".join(errors) == snapshot("""\
+ktdeval: error: --exposures 1,many: 'many' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
+ktdeval: error: --exposures 99999: '99999' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
+ktdeval: error: --exposures : '' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
+ktdeval: error: --width 30: give a multiple of 4, such as 160
+""")
 
 
 def test_a_folder_of_another_training_is_not_taken_for_this_one(

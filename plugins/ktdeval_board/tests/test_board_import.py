@@ -22,7 +22,7 @@ from ktdeval_board.read_documents import read_untrusted
 from support.board.board_runs import printed as run
 from support.paths import SUPPORT
 from support.tables import on_each_row
-from support.texts import errors_of
+from support.texts import error_lines, errors_of
 
 LIMIT = 8_000_000
 EVIL = "<script>alert(1)</script>"
@@ -159,16 +159,21 @@ CardError: FOLDER/record.json: is not strict JSON: Expecting value: line 1 colum
 
 def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_path: Path) -> None:
     path = write(tmp_path, RECORD)
-    with pytest.raises(CardError, match="at most 100 are allowed"):
-        import_results(path, 100)
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    odd = tmp_path / "odd.json"
+    odd.write_bytes(b"\xff\xfe")
 
-    (tmp_path / "link.json").symlink_to(path)
-    with pytest.raises(CardError, match="is a link, not a plain file"):
-        import_results(tmp_path / "link.json", LIMIT)
-
-    path.write_bytes(b"\xff\xfe")
-    with pytest.raises(CardError, match="is not UTF-8"):
-        import_results(path, LIMIT)
+    assert error_lines(
+        lambda: import_results(path, 100),
+        lambda: import_results(link, LIMIT),
+        lambda: import_results(odd, LIMIT),
+        folder=tmp_path,
+    ) == snapshot("""\
+OversizeError: FOLDER/record.json: has 1,445 bytes; at most 100 are allowed
+CardError: FOLDER/link.json: can't read: is a link, not a plain file
+CardError: FOLDER/odd.json: is not UTF-8 text at byte 0
+""")
 
 
 # ---- the command

@@ -28,7 +28,7 @@ from ktdeval_gym.rewards import RewardConfig
 from ktdeval_gym.rollouts import RolloutJob, roll_out, roll_out_all
 from support.runs.export_runs import QUESTIONS
 from support.tasks.gym_worlds import MSFT
-from support.texts import errors_with
+from support.texts import error_lines, errors_with
 
 SHORT = "2020-10-02:2020-10-08"
 LATER = "2020-11-02:2020-11-09"
@@ -180,8 +180,11 @@ def test_records_of_other_roll_outs_are_refused(tmp_path: Path) -> None:
 
     assert rolled == roll_out(job_of())
 
-    with pytest.raises(UsageError, match="two roll-outs have the same name"):
-        roll_out_all([job_of(), job_of()], tmp_path)
-
-    with pytest.raises(DataError, match="is of a-1_b with seed 10; choose another folder"):
-        roll_out_all([replace(job_of(), seed=11)], tmp_path)
+    assert error_lines(
+        lambda: roll_out_all([job_of(), job_of()], tmp_path),
+        lambda: roll_out_all([replace(job_of(), seed=11)], tmp_path),
+        folder=tmp_path,
+    ) == snapshot("""\
+UsageError: two roll-outs have the same name; name each one differently
+DataError: roll-out FOLDER/a-1_b.json is of a-1_b with seed 10; choose another folder
+""")

@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval import errors, evaluate
-from ktdeval.errors import ConfigError, ModelError, ProviderError, UsageError
+from ktdeval.errors import ConfigError, ProviderError, UsageError
 from ktdeval.runner import pack_lines
 from ktdeval.runner.records.episode_journal import unpack_lines
 from ktdeval.values import install_command, sha256_hex
@@ -38,6 +39,7 @@ from ktdeval_memory.params import MemoryParams
 from support.providers.adapter_server import Prepared, PreparedServer, prepared
 from support.runs.run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
 from support.tables import on_each_row
+from support.texts import error_lines
 
 KEY = "sk-stub-c0ffee-0123456789"
 
@@ -221,15 +223,17 @@ def test_known_vectors_are_not_asked_for_and_lengths_must_agree() -> None:
     assert [len(texts) for texts in session.asked] == [1, 70]
     assert embed([]).shape[0] == 0
 
-    with pytest.raises(ModelError, match="not one vector of one length"):
-        embed(["odd"])
-
     embed._known[sha256_hex("long")[:24]] = packed(1, 2, 3)
-    with pytest.raises(ModelError, match="not one vector of one length"):
-        embed(["new", "long"])
 
-    with pytest.raises(ModelError, match="not of finite numbers"):
-        unit_vector(packed(math.nan))
+    assert error_lines(
+        lambda: embed(["odd"]),
+        lambda: embed(["new", "long"]),
+        lambda: unit_vector(packed(math.nan)),
+    ) == snapshot("""\
+ModelError: embedding: not one vector of one length for each text
+ModelError: embedding: not one vector of one length for each text
+ModelError: embedding: a vector is not of finite numbers
+""")
 
 
 # ---- whole runs

@@ -144,13 +144,6 @@ def test_what_a_mask_would_not_print_is_no_command_of_the_terminal() -> None:
     assert "\x1b" not in said(request=request)
 
 
-def test_what_a_mask_would_not_print_is_no_command_of_the_terminal() -> None:
-    """Texts of the market may hold control characters, which a terminal would obey."""
-    request = replace(REQUEST, messages=(Message("user", "Title \x1b]0;x\x07 done"),), state=None)
-
-    assert "\x1b" not in said(request=request)
-
-
 def test_why_a_submission_was_refused_is_shown() -> None:
     request = replace(
         REQUEST,

@@ -42,7 +42,7 @@ from support.masking.deanon_play import (
     task_of,
 )
 from support.tables import on_each_row
-from support.tasks.ktdfin_market import small_market
+from support.tasks.ktdfin_market import poisoned, small_market
 from support.texts import error_lines
 
 MARKET = small_market()

@@ -747,3 +747,12 @@ def test_changed_texts_keep_their_kind_of_column() -> None:
     assert list(
         vendor_tables.with_texts(pd.Series(["a", "A"], dtype="category"), capital).cat.categories
     ) == ["A"]
+
+
+def test_tickers_that_others_take_for_missing_are_codes(tmp_path: Path) -> None:
+    rows = "".join(f"2024-01-02,{code},5,5,5,5,N/A\n" for code in ("NA", "null", "NaN"))
+    paths = write(tmp_path, bars=f"date,code,open,high,low,close,volume\n{rows}")
+    raw = read_long(build(LongParams, {"bars": paths["bars"], "venue": "us_equity"}, "long"))
+
+    assert raw.table.codes == ("NA", "NAN", "NULL")
+    assert raw.bars["volume"].isna().all()

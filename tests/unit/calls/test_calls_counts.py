@@ -41,7 +41,7 @@ INTERRUPTED = [
 ]
 
 
-def test_calls_of_an_interrupted_episode_are_counted_by_what_became_of_them() -> None:
+def test_calls_of_an_interrupted_episode_are_counted_by_their_fate() -> None:
     counts = tally_episode(INTERRUPTED)
 
     assert (counts.openings, counts.attempts, counts.answered) == (2, 8, 5)

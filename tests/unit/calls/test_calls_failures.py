@@ -323,7 +323,7 @@ def test_a_status_is_a_failure_of_its_kind(status: int, kind: str) -> None:
     assert error.kind == kind
 
 
-def test_a_key_is_hidden_from_eight_and_by_its_beginning_from_twelve_letters() -> None:
+def test_a_key_is_hidden_from_eight_letters_and_its_beginning_from_twelve() -> None:
     assert one_line("is short12 right", ("short12",)) == "is short12 right"
     assert one_line("is short123 right", ("short123",)) == "is [key] right"
     assert one_line("is abcdef...9 right", ("abcdef12345",)) == "is abcdef...9 right"
@@ -401,3 +401,15 @@ def test_failures_under_way_when_the_run_stopped_are_no_decisions_either(run):
 
     assert sum(isinstance(result, ModelError) for result in results) == 2
     assert sum(isinstance(result, RunStop) for result in results) == 6
+
+
+@pytest.mark.parametrize(("kind", "attempts"), [("server", 3), ("bad_request", 1)])
+def test_a_failure_for_good_has_its_kind_and_does_not_stop_the_run(run, kind, attempts):
+    client = run.client(failing(ModelError(kind, "down"), "hello"), max_retries=2)
+    client.for_episode("check").reply(ask("hello"))  # the server works
+    with pytest.raises(ModelError, match="down") as caught:
+        client.for_episode("e1").reply(ask("a"))
+
+    assert caught.value.kind == kind
+    assert not run.stop.is_set()
+    assert [record.outcome for record in run.records()[1:]] == [kind] * attempts

@@ -91,6 +91,23 @@ def test_the_limit_finds_what_a_provider_takes_at_once_and_stays_around_it(takes
         assert served.answered_at[-1] < 1500 / (0.65 * 10)
 
 
+def test_retry_after_and_the_gap_hold_back_every_start():
+    window = AimdWindow(ceiling=8)
+    window.start(0.0)
+    window.note_throttling(1.0, retry_after_s=20.0, started_at=0.0)
+
+    assert window.delay_s(1.0) == 20.0
+
+    # a shorter wish does not end a longer one
+    window.note_throttling(2.0, retry_after_s=5.0, started_at=0.0)
+    assert (window.delay_s(2.0), window.delay_s(21.0)) == (19.0, 0.0)
+
+    window = AimdWindow(ceiling=10, gap_s=0.5)
+    window.start(10.0)
+
+    assert [window.delay_s(now) for now in (10.0, 10.2, 10.5)] == [0.5, pytest.approx(0.3), 0.0]
+
+
 def test_one_round_of_refusals_halves_the_limit_only_once():
     window = AimdWindow(ceiling=16)
     for number in range(16):

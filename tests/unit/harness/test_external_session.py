@@ -114,7 +114,7 @@ def one_of_each(acting):
     return {"outcome": "exited 0"}
 
 
-def test_a_last_submission_that_breaks_a_rule_stays_the_failure_of_the_step():
+def test_last_submission_that_breaks_a_rule_stays_the_steps_failure():
     session = session_of(
         Scripted(Reply("Never mind.")), breaches=lambda action: [RuleBreach(0, "cash")]
     )

@@ -248,7 +248,7 @@ def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
     assert len(model.requests) == 2
 
 
-def test_text_of_a_reply_reaches_the_agent_withheld_and_its_calls_as_written():
+def test_words_of_a_reply_come_withheld_and_its_calls_as_written():
     raw = Reply(
         "Sell 600519.SH",
         (ToolCall("1", "look", '{"stock_id": "600519"}'),),

@@ -59,7 +59,7 @@ def test_an_amount_of_exactly_the_limit_is_granted_and_nothing_more() -> None:
     assert total.draw(0)
 
 
-def test_what_was_used_beyond_what_was_drawn_counts_and_then_nothing_is_granted() -> None:
+def test_use_beyond_what_was_drawn_counts_and_ends_all_drawing() -> None:
     total = Holders(limit=100).sum()
 
     assert total.draw(10)

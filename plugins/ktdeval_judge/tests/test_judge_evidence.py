@@ -121,6 +121,14 @@ def test_without_a_ratio_there_is_no_evidence(values: list[float], reason: str) 
     assert judge_returns(own, Tries()) == reason
 
 
+def test_returns_of_two_values_have_the_least_kurtosis() -> None:
+    returns = np.tile([0.02, -0.01, -0.01], 40)
+    values = 1e6 * np.concatenate([[1.0], np.cumprod(1 + returns)])
+    days = np.busday_offset("2024-01-02", np.arange(len(values)), roll="forward")
+    own = NavTrack(days=days, values=values, a_year=252.0, benchmark="none")
+    assert judged(own).kurtosis == pytest.approx(1.5)
+
+
 @pytest.mark.parametrize(
     ("returns", "a_year", "expected"),
     [

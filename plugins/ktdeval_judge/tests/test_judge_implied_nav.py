@@ -37,6 +37,18 @@ def test_a_sale_pays_its_price_and_leaves_cash(tmp_path: Path) -> None:
     assert implied(tmp_path, text, market) == pytest.approx([1000.0, 1050.0, 1150.0, 1150.0])
 
 
+def test_a_dividend_is_reinvested_as_the_factor_has_it(tmp_path: Path) -> None:
+    market = make_market(
+        [CODE],
+        [[10.0]] * 4,
+        [[10.0], [10.0], [5.0], [5.0]],
+        factor=[[1.0], [1.0], [2.0], [2.0]],
+        first="2024-01-01",
+    )
+    text = "date,code,qty,price\n2024-01-02,600001.SH,50,10\n"
+    assert implied(tmp_path, text, market) == pytest.approx([1000.0] * 4)
+
+
 def test_a_day_without_a_close_keeps_the_last_one(tmp_path: Path) -> None:
     market = make_market(
         [CODE], [[10.0], [10.0], [None], [10.0]], [[10.0], [11.0], [None], [9.0]],

@@ -14,10 +14,12 @@ from msgspec import structs
 from scipy import optimize, stats
 
 from ktdeval.errors import UsageError
+from ktdeval.stats.sharpe_significance import probabilistic_sharpe, shape_of
 from ktdeval_judge.printed_figure import (
     PrintedFigure,
     annual_factor,
     judge_figure,
+    reached_by_luck,
 )
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
 from ktdeval_judge.printed_figure_texts import (
@@ -33,6 +35,17 @@ FIGURE = PrintedFigure(sharpe=2.1, days=170, trials=12)
 PAPER = PrintedFigure(
     sharpe=2.5, days=1250, trials=100, trial_sd=math.sqrt(0.5), skew=-3, kurtosis=10, periods=250
 )
+
+
+def ar1(seed: int, shape: tuple[int, int], rho: float) -> np.ndarray[Any, Any]:
+    """[paths x days] of a stationary AR(1) with variance 1 and mean 0."""
+    shocks = np.random.default_rng(seed).standard_normal(shape)
+    values = np.empty(shape)
+    values[:, 0] = shocks[:, 0]
+    for day in range(1, shape[1]):
+        values[:, day] = rho * values[:, day - 1] + math.sqrt(1 - rho**2) * shocks[:, day]
+
+    return values
 
 
 def sharpes(returns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -155,6 +168,55 @@ def test_luck_lies_between_that_of_one_trial_and_certainty(
         == judge_figure(replace(FIGURE, sharpe=sharpe)).zero.reached_by_luck
     )
     assert report.zero.reached_by_luck - 1e-6 <= report.luck.reached_by_luck <= 1.0
+
+
+def test_the_best_of_twelve_lucky_strategies_reaches_it_as_often_as_said() -> None:
+    returns = np.random.default_rng(7).standard_normal((12 * 1500, 170))
+    best = sharpes(returns).reshape(1500, 12).max(axis=1) * math.sqrt(252)
+    expected = reached_by_luck(FIGURE, 12)
+
+    assert np.mean(best >= 2.1) == pytest.approx(expected, abs=3 * math.sqrt(0.24 / 1500))
+    assert best.mean() == pytest.approx(judge_figure(FIGURE).luck.sharpe, abs=0.05)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.3, -0.3])
+def test_the_interval_covers_a_planted_ratio_of_autocorrelated_returns(rho: float) -> None:
+    true = 0.1
+    covered = []
+    for ratio in sharpes(true + ar1(3, (1000, 400), rho)):
+        figure = PrintedFigure(sharpe=float(ratio), days=400, periods=1, autocorrelation=rho)
+        low, high = judge_figure(figure).interval
+        covered.append(low <= true <= high)
+
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.02)
+
+
+def test_the_interval_covers_a_planted_ratio_of_skewed_returns() -> None:
+    """A gamma law of shape 1: skew 2, kurtosis 9. Without them it covers too much."""
+    true = 0.5
+    returns = true - 1 + np.random.default_rng(4).standard_exponential((1000, 400))
+    covered = {9.0: 0, 3.0: 0}
+    for ratio in sharpes(returns):
+        for kurtosis, skew in ((9.0, 2.0), (3.0, 0.0)):
+            low, high = judge_figure(
+                PrintedFigure(
+                    sharpe=float(ratio), days=400, periods=1, skew=skew, kurtosis=kurtosis
+                )
+            ).interval
+            covered[kurtosis] += low <= true <= high
+
+    assert covered[9.0] / 1000 == pytest.approx(0.95, abs=0.02)
+    assert covered[3.0] / 1000 > 0.97
+
+
+def test_the_smallest_ratio_that_days_show_is_shown_four_times_in_five() -> None:
+    true = judge_figure(replace(FIGURE, trials=1)).zero.smallest_shown
+    assert true is not None
+
+    returns = true / math.sqrt(252) + np.random.default_rng(5).standard_normal((1000, 170))
+    shown = [probabilistic_sharpe(shape_of(path)) >= 0.95 for path in returns]
+
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.03)
 
 
 # ---- properties

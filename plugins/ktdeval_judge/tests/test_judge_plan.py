@@ -103,6 +103,15 @@ def test_an_order_of_another_size_does_not_close(size: float) -> None:
     assert order.shares == size
 
 
+def test_two_sells_of_a_day_share_the_holding() -> None:
+    held = {"a": Held(1000, 1.0)}
+    orders = plan_of("orders", ("a", -600.0), ("a", -400.0)).orders(DAY, held, 10.0)
+    beyond = plan_of("orders", ("a", -1000.0), ("a", -500.0)).orders(DAY, held, 10.0)
+
+    assert [(each.shares, each.weight) for each in orders] == [(600.0, None), (None, 0.0)]
+    assert [(each.shares, each.weight) for each in beyond] == [(None, 0.0), (500.0, None)]
+
+
 def test_what_brings_cash_comes_before_what_needs_it() -> None:
     held = {"a": Held(100, 100.0), "b": Held(-100, -100.0), "c": Held(100, 100.0)}
     rows = (("a", -300.0), ("b", 100.0), ("c", -50.0), ("d", 10.0), ("e", -10.0))
@@ -155,6 +164,11 @@ def test_a_file_means_the_same_in_whatever_order_its_rows_stand(order: list[int]
 def test_cash_becomes_shares_at_the_close_of_the_decision(tmp_path: Path) -> None:
     made = planned(tmp_path, "date,code,side,cash\n2024-01-02,600001,buy,5000\n")
     assert made.plan.days[0].rows == ((CODE, 250.0),)
+
+
+def test_a_trade_is_decided_at_the_close_before_it(tmp_path: Path) -> None:
+    made = planned(tmp_path, "date,code,qty,price\n2024-01-03,sh600001,-200,20\n")
+    assert made.plan.days[0] == PlannedDay(day="2024-01-02", rows=((CODE, -200.0),))
 
 
 def test_decisions_dated_by_their_fill_were_taken_at_the_close_before(tmp_path: Path) -> None:

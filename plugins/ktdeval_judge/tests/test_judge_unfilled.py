@@ -174,6 +174,29 @@ def test_a_position_that_a_margin_call_closes_is_named(tmp_path: Path) -> None:
     assert found.detail == "a margin call: 5,000 shares were bought back at the open"
 
 
+def test_what_is_bought_and_sold_on_one_day_waits_for_the_next(tmp_path: Path) -> None:
+    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    text = buys("2024-01-01") + "2024-01-01,600001.SH,sell,500\n"
+    (found,) = listed(tmp_path, text, market)
+    assert found.reason == "holding"
+    assert found.side == "SELL"
+
+
+def test_more_than_the_cash_is_cut(tmp_path: Path) -> None:
+    market = make_market([OTHER, CODE], [[10.0, 10.0]] * 4, first="2024-01-01")
+    text = buys("2024-01-01", shares=6000) + f"2024-01-01,{OTHER},buy,6000\n"
+    (found,) = listed(tmp_path, text, market)
+    assert (found.code, found.reason) == (OTHER, "cash")
+    assert found.missing == pytest.approx(0.2, abs=0.011)
+
+
+def test_an_order_of_more_than_the_account_is_returned_whole(tmp_path: Path) -> None:
+    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    (found,) = listed(tmp_path, buys("2024-01-01", shares=20_000), market)
+    assert found.detail == "above the whole account"
+    assert found.missing == pytest.approx(2.0)
+
+
 def test_more_than_a_tenth_of_the_volume_is_cut_where_execution_is_on(tmp_path: Path) -> None:
     market = make_market(
         [CODE], [[10.0 + row % 3 / 10] for row in range(80)], volume=[[20_000.0]] * 80,

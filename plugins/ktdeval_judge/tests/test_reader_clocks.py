@@ -70,6 +70,11 @@ def test_a_stamp_beyond_the_years_of_markets_is_no_date(text: str) -> None:
         parse_moments(pd.Series([text], dtype="str"), StampClock())
 
 
+def test_midnight_utc_is_a_session_s_label_or_a_moment_by_program() -> None:
+    assert day("2025-03-14T00:00:00Z", "America/New_York") == 20250314
+    assert day("2025-03-14T00:00:00Z", "America/New_York", is_label=False) == 20250313
+
+
 def activity(stamp: str) -> dict[str, str]:
     return {"id": "1", "activity_type": "FILL", "transaction_time": stamp, "type": "fill",
             "price": "10", "qty": "5", "side": "buy", "symbol": "SPY"}  # fmt: skip

@@ -132,6 +132,12 @@ DataError: FOLDER/file.csv: column currency: USD, HKD: write one file per curren
     assert read(tmp_path, positions.format("target_shares")).decisions is not None
 
 
+@pytest.mark.parametrize("column", ["strike", "option_type", "Expiration"])
+def test_a_contract_is_no_share(column: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"column {column}: '190' is not read; keep only rows of"):
+        read(tmp_path, TRADE.format(column, "190"))
+
+
 def test_fees_below_zero_in_all_rows_are_what_was_paid(tmp_path: Path) -> None:
     declared = read(tmp_path, TRADE.format("commission", "-1.5"))
     assert declared.trades is not None

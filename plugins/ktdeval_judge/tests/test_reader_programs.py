@@ -118,6 +118,22 @@ def test_business_of_a_chinese_broker_tells_trades(tmp_path: Path) -> None:
     assert any("Left out: 1 rows of other business" in note for note in declared.notes)
 
 
+def test_transaction_history_of_interactive_brokers(tmp_path: Path) -> None:
+    text = (
+        "Statement,Header,Field Name,Field Value\n"
+        "Statement,Data,Title,Transaction History\n"
+        "Transaction History,Header,Date,Account,Description,Transaction Type,Symbol,Quantity,Price,"
+        "Gross Amount,Commission,Net Amount\n"
+        "Transaction History,Data,2024-01-03,U1,Dividend,Dividend,FOO,-,-,20.0,-,20.0\n"
+        "Transaction History,Data,2024-01-02,U1,FOO,Buy,FOO,10,30.0,-300.0,-1.5,-301.5\n"
+    )
+    declared = read(tmp_path / "history.csv", text)
+
+    assert trades_of(declared) == [(20240102, "FOO", "buy", 10.0, 30.0)]
+    assert declared.trades is not None
+    assert declared.trades["fee"].tolist() == [1.5]
+
+
 def test_a_flex_statement_without_trades_says_so(tmp_path: Path) -> None:
     text = (
         '<FlexQueryResponse queryName="Q" type="AF"><FlexStatements count="1">'
@@ -139,6 +155,43 @@ def test_rows_without_shares_and_price_are_left_out(tmp_path: Path) -> None:
 
     assert len(trades_of(declared)) == 1
     assert any("1 row without shares and price: Credit Interest" in note for note in declared.notes)
+
+
+def test_the_portfolio_of_rqalpha_is_its_total_value(tmp_path: Path) -> None:
+    text = (
+        ",cash,total_value,market_value,unit_net_value,units,static_unit_net_value\n"
+        "2024-01-02 00:00:00,900.0,1000.0,100.0,1.0,1000.0,1.0\n"
+        "2024-01-03 00:00:00,900.0,1010.0,110.0,1.01,1000.0,1.01\n"
+    )
+    declared = read(tmp_path / "portfolio.csv", text)
+
+    assert declared.values is not None
+    assert declared.values.to_dict() == {20240102: 1000.0, 20240103: 1010.0}
+
+
+def test_equity_stands_in_any_chart_of_a_lean_result(tmp_path: Path) -> None:
+    nights = [1704171600, 1704258000, 1704344400]  # midnight in New York from 2024-01-02 on
+    equity = [[night, 100.0, 100.0, 100.0, 100.0 + step] for step, night in enumerate(nights)]
+    series = {
+        "Equity": {"name": "Equity", "values": equity},
+        "Return": {"name": "Return", "values": []},
+    }
+    charts = {
+        "Drawdown": {"name": "Drawdown", "series": {}},
+        "Strategy Equity": {"name": "Strategy Equity", "series": series},
+    }
+    event = {
+        "symbolValue": "FOO", "time": 1704210000.0, "fillPrice": 10.0, "fillQuantity": 1.0,
+        "status": "filled",
+    }  # fmt: skip
+    (tmp_path / "1.json").write_text(json.dumps({"charts": charts, "orders": {}}))
+    (tmp_path / "1-order-events.json").write_text(
+        json.dumps([event, event | {"time": 1704296400.0}])
+    )
+    declared = read_declared(tmp_path, ReadOptions(zone="America/New_York"))
+
+    assert declared.values is not None
+    assert declared.values.to_dict() == {20240102: 101.0, 20240103: 102.0}
 
 
 def test_tradingview_in_chinese_with_days_of_excel(tmp_path: Path) -> None:

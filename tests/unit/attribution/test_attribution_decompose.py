@@ -11,22 +11,22 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from statsmodels.regression.linear_model import WLS
 from statsmodels.tools import add_constant
 
 from ktdeval.attribution.asset_exposures import NOTE_MEANINGS
 from ktdeval.attribution.decompose import attribute, attribution_problem, linking_coefficients
-from ktdeval.attribution.factor_returns import Fit, Scheme, fit_factors
+from ktdeval.attribution.factor_returns import Fit, Scheme, close_to_close, fit_factors
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
-from ktdeval.testing.markets import random_snapshot, tiny_snapshot
+from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values import dumps_canonical
-from ktdeval_builtin.attribution_metrics import attribution_metric
+from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from ktdeval_report.card_figures import line_intervals
 from support.figures.metric_cases import order
 from support.figures.portfolios import decompose
@@ -73,6 +73,45 @@ def test_factor_returns_equal_statsmodels_day_by_day(snapshot: MarketSnapshot, f
             [fitted.common[day], *fitted.style[day]], expected.params, rtol=0, atol=1e-12
         )
         np.testing.assert_allclose(fitted.standard_errors("HC3")[day], expected.bse, rtol=1e-9)
+
+
+def test_a_return_after_a_suspension_is_held_but_not_regressed() -> None:
+    snapshot = tiny_snapshot({"609001.SH": [10.0, None, 12.0], "609002.SH": [10.0, 10.1, 10.2]})
+    returns, has_return, one_day = close_to_close(snapshot, range(1, 3))
+    np.testing.assert_allclose(returns, [[0.0, 0.01], [0.2, 10.2 / 10.1 - 1.0]], rtol=1e-12)
+
+    assert has_return.tolist() == [[False, True], [True, True]]
+    assert one_day.tolist() == [[False, True], [False, True]]
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["long-only", "long-short", "levered", "one name", "cash"]),
+    st.sampled_from(SCHEMES),
+)
+def test_parts_add_to_the_return_of_random_weights(seed: int, kind: str, scheme: Scheme) -> None:
+    fitted = FITS[scheme]
+    rng = np.random.default_rng(seed)
+    shape = fitted.returns.shape
+    weights = {
+        "long-only": rng.dirichlet(np.full(shape[1], 0.1), shape[0]),
+        "long-short": rng.normal(0.0, 0.2, shape),
+        "levered": 5.0 * rng.dirichlet(np.ones(shape[1]), shape[0]),
+        "one name": np.eye(shape[1])[rng.integers(shape[1], size=shape[0])],
+        "cash": np.zeros(shape),
+    }[kind]
+    result = decompose(weights, fitted)
+    added = (
+        result.common + result.style.sum(axis=-1) + result.industry.sum(axis=-1) + result.selection
+    )
+    np.testing.assert_allclose(added, (weights * fitted.returns).sum(axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        result.held_return, (weights * fitted.returns).sum(axis=1), rtol=0, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        result.exposures, np.einsum("dn,dnk->dk", weights, fitted.exposures.z), rtol=0, atol=1e-12
+    )
 
 
 # ---- exact sums
@@ -260,6 +299,18 @@ def test_a_suspended_holding_has_return_zero_and_a_note() -> None:
     ] == [(1, 1)]
 
 
+def test_a_dividend_is_no_selection_and_no_trading_effect() -> None:
+    """A 2-for-1 split on day 2: adjusted prices say 0 %, and so does the NAV."""
+    closes = {"609001.SH": [10.0, 10.0, 5.0], "609002.SH": [20.0, 20.0, 20.0]}
+    snapshot = tiny_snapshot(closes, SnapshotDetails(factors={"609001.SH": [1.0, 1.0, 2.0]}))
+    held = [holding(1000, 100_000), holding(2000, 50_000)]
+    steps = [
+        step_record(snapshot, step, step + 1, positions=positions)
+        for step, positions in enumerate(held)
+    ]
+    np.testing.assert_allclose(attribute(ledger_of(steps), snapshot).lines, 0.0, atol=1e-16)
+
+
 def test_factor_exposure_is_averaged_only_over_days_with_a_value() -> None:
     """No amounts: ILLIQ and CV_VOL never have a value. RV_60 has one after enough bars, and the
     days before are no zeros.
@@ -405,6 +456,21 @@ def test_linked_lines_add_to_the_total_return(returns: list[float], seed: int) -
     assert link(lines, daily).sum() == pytest.approx(total, rel=1e-12, abs=1e-12)
 
 
+def test_edges_are_linked_without_a_division_by_zero() -> None:
+    linked = link(np.array([[0.2, 0.05], [-0.05, -0.15]]), np.array([0.25, -0.2]))
+    assert np.isfinite(linked).all()
+    assert linked.sum() == pytest.approx(0.0, abs=1e-15), "a total return of zero"
+
+    # Two lines that offset each other on a flat day are still there in the end; one day is its own
+    # link.
+    np.testing.assert_allclose(
+        link(np.array([[0.03, -0.03]]), np.array([0.0])), [0.03, -0.03], rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        link(np.array([[0.02, -0.05]]), np.array([-0.03])), [0.02, -0.05], rtol=1e-14
+    )
+
+
 @pytest.mark.parametrize("worst", [-1.0, -1.5])
 def test_returns_that_lose_the_whole_nav_are_not_linked(worst: float) -> None:
     coefficients = linking_coefficients(np.array([[0.1, worst], [0.1, 0.1]]))
@@ -443,6 +509,37 @@ def test_metrics_keep_the_contract_and_are_documented(
 
     with pytest.raises(UsageError, match="did you mean 'selection_alpha'"):
         attribution_metric("selection_alfa")
+
+
+def test_the_parts_of_both_rule_sets_add_to_the_total_return_for_any_card(
+    snapshot: MarketSnapshot, ledger: Ledger
+) -> None:
+    metrics = list(map(attribution_metric, ATTRIBUTION))
+    first = {metric.name: metric.compute(ledger, snapshot, "strict") for metric in metrics}
+    again = {metric.name: metric.compute(ledger, snapshot, "paper") for metric in metrics}
+
+    assert first == again
+
+    total = ledger.nav[-1] / ledger.nav[0] - 1.0
+
+    for names in (NAMES, (*PAPER, "trading_effect")):
+        assert sum(first[name].value or 0.0 for name in names) == pytest.approx(total, abs=1e-12)
+
+    # Each fit with what it explains; more industries explain more, and the metrics are the schemes'
+    # own.
+    schemes = (first["selection_alpha"].detail or {})["schemes"]
+
+    assert schemes["strict"]["selection"] == first["selection_alpha"].value
+    assert schemes["paper"]["selection"] == first["paper_selection_alpha"].value
+    # No industry of this market has the fifteen names that `coarse` asks for.
+    assert schemes.pop("coarse") is None
+
+    explained = [schemes[scheme]["r_squared"] for scheme in ("paper", "strict", "fine")]
+    assert explained == sorted(explained)
+
+    for entry in schemes.values():
+        assert entry["adjusted_r_squared"] < entry["r_squared"]
+        assert entry["degrees_of_freedom"] == pytest.approx(entry["names"] - entry["parameters"])
 
 
 def test_industries_that_nobody_knows_have_no_part_and_no_scheme(

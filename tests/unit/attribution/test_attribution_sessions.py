@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval.attribution import FACTOR_NAMES, attribute, factor_history, factor_panel, factor_values
 from ktdeval.attribution.asset_exposures import exposures
-from ktdeval.attribution.factor_returns import market_model
+from ktdeval.attribution.factor_returns import close_to_close, fit_factors, market_model
 from ktdeval.market import MarketSnapshot
 from ktdeval.testing import step_record
 from ktdeval.testing.ledger_fixtures import ledger_of
@@ -116,6 +116,21 @@ def test_weights_are_of_twenty_sessions_before_the_day() -> None:
         plain = [not code.endswith("01") for code in MARKET.codes]
         shares = roots / np.median(roots)
         np.testing.assert_allclose(found[day][plain], shares[plain], rtol=1e-12)
+
+
+def test_monday_has_the_returns_of_stocks_since_friday() -> None:
+    mondays = [
+        row for row in week_of(MARKET) if pd.Timestamp(MARKET.days[row]).day_name() == "Monday"
+    ]
+    row = mondays[0]
+    returns, has_return, one_session = close_to_close(MARKET, range(row, row + 1))
+    fitted = fit_factors(MARKET, row, row)
+    for asset, code in enumerate(not_empty(MARKET.codes)):
+        change = own_bars(MARKET, asset, row)["adjusted"].pct_change().iloc[-1]
+        assert returns[0, asset] == pytest.approx(change, rel=1e-12), code
+        assert has_return[0, asset]
+        assert one_session[0, asset]
+        assert fitted.weights[0, asset] > 0
 
 
 # ---- the market model of few assets

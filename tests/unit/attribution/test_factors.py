@@ -122,6 +122,32 @@ def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: P
     )
 
 
+def test_a_split_or_dividend_does_not_move_any_factor() -> None:
+    plain = market(gap_share=0.02)
+    split = market(gap_share=0.02)
+    unsplit = {
+        name: getattr(plain, name) * plain.factor for name in ("open", "high", "low", "close")
+    }
+    unsplit |= {"volume": plain.volume / plain.factor, "factor": np.ones_like(plain.factor)}
+    plain = replace(plain, **unsplit)
+
+    for name, values in not_empty(factor_values(split.as_of(305)).values.items(), 9):
+        np.testing.assert_allclose(values, factor_values(plain.as_of(305)).values[name], rtol=1e-9)
+
+
+def test_a_gap_at_the_first_row_of_a_window_uses_the_close_before_it() -> None:
+    snapshot = market(rows=300, assets=2)
+    close = snapshot.close.copy()
+    close[40:50, 0] = np.nan
+    gapped = replace(snapshot, close=close)
+    row = 45 + 251
+    expected = gapped.adjusted_close[row - 20, 0] / gapped.adjusted_close[39, 0] - 1.0
+
+    assert factor_values(gapped.as_of(row)).values["MOM_12_1"][0] == pytest.approx(
+        expected, rel=1e-12
+    )
+
+
 @pytest.mark.parametrize("lacking", [0, 1])
 @pytest.mark.parametrize("definition", FACTORS, ids=lambda definition: definition.name)
 def test_minimum_observations_in_the_table_match_the_kernels(
@@ -281,6 +307,19 @@ def changed(
     return replace(snapshot, **arrays)
 
 
+def test_panel_depends_on_neither_passes_nor_threads_nor_the_future(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    snapshot = market(gap_share=0.1)
+    whole = factor_panel(snapshot, range(330))
+    poisoned = changed(snapshot, slice(301, None), 1e9)
+    np.testing.assert_array_equal(factor_panel(poisoned, range(330))[:, :301], whole[:, :301])
+    monkeypatch.setattr("ktdeval.attribution.style_factor_panel._BLOCK", 7)
+    monkeypatch.setattr("ktdeval.attribution.style_factor_panel._BLOCK_ASSETS", 5)
+    monkeypatch.setattr("ktdeval.values.all_cores.cores", lambda: 4)
+    np.testing.assert_array_equal(factor_panel(snapshot, range(330)), whole)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_names_that_hardly_move_lose_no_digits() -> None:
@@ -358,6 +397,37 @@ def test_exposures_are_standardised_values_of_the_day_before() -> None:
             factor_values(snapshot.as_of(row - 1)).standardise_over(snapshot.member[row - 1]).T
         )
         np.testing.assert_allclose(known.z[day], np.nan_to_num(expected), rtol=1e-9, atol=1e-12)
+
+
+def test_nothing_of_the_day_itself_enters_its_exposures_and_weights() -> None:
+    snapshot = market(assets=30)
+    poisoned = changed(
+        changed(snapshot, slice(310, None), 5.0), slice(310, None), False, ("member",)
+    )
+    known, other = (exposures(each, range(300, 311)) for each in (snapshot, poisoned))
+
+    for name in ("design", "weights", "investable"):
+        np.testing.assert_array_equal(getattr(known, name), getattr(other, name))
+
+
+def test_weights_are_roots_of_the_mean_known_amount_of_twenty_days() -> None:
+    snapshot = market(assets=6)
+    mean = snapshot.amount[280:300].mean(axis=0)
+    weights = exposures(snapshot, range(300, 301)).weights[0]
+    np.testing.assert_allclose(weights, np.sqrt(mean) / np.median(np.sqrt(mean)), rtol=1e-12)
+    amount = snapshot.amount.copy()
+    amount[:, 2] = np.nan
+    known = exposures(replace(snapshot, amount=amount), range(300, 310))
+
+    assert (known.weights[:, 2] == 1.0).all(), "the median, and it is counted"
+
+    notes = {(note.kind, note.subject): (note.count, note.days) for note in known.notes}
+    assert notes["default_weight", ""] == notes["missing_exposure", "ILLIQ"] == (10, 10)
+
+    known = exposures(changed(snapshot, slice(None), np.nan, ("amount",)), range(300, 310))
+    assert (known.weights == 1.0).all(), "all the same, and it is said"
+    assert [note.days for note in known.notes if note.kind == "equal_weights"] == [10]
+    assert not [note for note in known.notes if note.kind == "default_weight"]
 
 
 def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None:

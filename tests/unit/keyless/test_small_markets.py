@@ -19,7 +19,7 @@ from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Too
 from ktdeval.keyless import Conversation, holdable
 from ktdeval.values import sha256_hex
 from ktdeval_models.builtin_models import make_builtin
-from ktdeval_models.params import FirstListedParams, RandomParams, RankParams
+from ktdeval_models.params import EqualWeightParams, FirstListedParams, RandomParams, RankParams
 from support.runs.run_support import card_of, ktdeval
 from support.searching import examples
 from support.tasks.shown_states import with_state
@@ -35,6 +35,9 @@ COLUMNS = (
     "volatility_20d_pct",
 )
 POSITION = ("stock_id", "weight", "member", "status")
+
+
+RANKING = ("equal_weight", "momentum", "low_volatility", "reversal")
 
 
 def asset(number: int, status: str = "trading") -> tuple[Any, ...]:
@@ -117,6 +120,30 @@ def test_equal_weight_of_four_assets_earns_what_the_arithmetic_says(tmp_path: Pa
 
     (episode,) = card_of(tmp_path / "run", "market_blinded")["episodes"]
     assert episode["metrics"]["total_return"]["value"] == pytest.approx(0.2375, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", RANKING)
+@examples(30)
+@given(
+    count=st.integers(1, 30),
+    positions=st.integers(1, 40),
+    most=st.integers(1, 40),
+    invested=st.sampled_from([0.5, 0.98]),
+    cap=st.sampled_from([0.1, 0.25, 1.0]),
+)
+def test_what_is_invested_is_bounded_by_the_tasks_limit_alone(
+    name: str, count: int, positions: int, most: int, invested: float, cap: float
+) -> None:
+    params: Any = RankParams(positions=positions, invested=invested)
+    if name == "equal_weight":
+        params = EqualWeightParams(positions=positions, invested=invested)
+
+    state = shown(assets(count), max_positions=most, max_weight=cap)
+    names = min(count, positions, most)
+    # The limit is judged at the next open: 95 % of it are used. Weights have four decimals.
+    expected = min(invested, names * 0.95 * cap)
+
+    assert total(make_builtin(name, params), state) == pytest.approx(expected, abs=names * 1e-4)
 
 
 # ---- the sum of the weights

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval.errors import DataError
 from ktdeval.market import ArrayCache, MarketView, load_snapshot, save_snapshot
 from ktdeval.testing.markets import random_snapshot
 
@@ -108,6 +109,24 @@ def test_processes_that_write_the_same_entry_leave_it_whole(tmp_path: Path) -> N
     assert sums == {str(np.arange(200_000.0).sum())}
     assert len(ArrayCache(tmp_path).entries()) == 1
     assert len(list(tmp_path.iterdir())) == 1, "nothing temporary is left"
+
+
+def test_a_stored_market_is_mapped_until_a_file_of_it_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "market"
+    stored = save_snapshot(random_snapshot(), folder)
+    cache = ArrayCache(tmp_path / "arrays")
+    first = load_snapshot(folder, cache)
+    again = load_snapshot(folder, cache)
+
+    for snapshot in (first, again):
+        assert snapshot.id == stored.id
+        assert np.array_equal(snapshot.close, stored.close, equal_nan=True)
+        assert isinstance(snapshot.close.base, np.memmap)
+
+    table = folder / "indices.parquet"
+    table.write_bytes(table.read_bytes()[:-8])
+    with pytest.raises(DataError, match="import the data again"):
+        load_snapshot(folder, cache)
 
 
 def last_closes(view: MarketView) -> dict[str, Any]:

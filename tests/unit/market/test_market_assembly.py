@@ -26,8 +26,42 @@ from ktdeval.market.snapshots.snapshot import (
     parse_code,
 )
 from ktdeval.market.sources import raw_tables as tables
-from support.market.raw_market import market, same
+from support.market.raw_market import bars, changed, market, same, without
 from support.refusals import refusals
+
+
+def test_the_factor_holds_until_it_changes_and_is_one_before_the_first_bar() -> None:
+    table = without("600519.SH", "2024-01-02", "2024-01-04")
+    table.loc[table["code"] == "600519.SH", "factor"] = [2.0, 3.0, 3.000001]
+    factor = assemble(market(table)).factor[:, 1]
+    assert factor.tolist() == [1.0, 2.0, 2.0, 3.0, 3.000001]
+
+
+def test_a_repair_of_one_fault_does_not_let_another_through() -> None:
+    table = pd.concat(
+        [changed("600519.SH", "2024-01-04", high=1.0), bars().iloc[:2]], ignore_index=True
+    )
+
+    with pytest.raises(DataError, match="impossible_bars"):
+        assemble(market(table), ["drop_duplicates"])
+
+    snapshot = assemble(market(table), ["drop_impossible", "drop_duplicates"])
+
+    assert snapshot.meta.repairs == ("drop_duplicates: 2 rows", "drop_impossible: 1 rows")
+    assert np.isnan(snapshot.close[2, 1])
+
+
+def test_the_order_in_which_repairs_are_named_does_not_matter() -> None:
+    table = pd.concat(
+        [changed("600519.SH", "2024-01-04", high=np.nan), bars().iloc[:2]], ignore_index=True
+    )
+    names = ["derive_high_low", "drop_impossible", "drop_duplicates"]
+    left, right = (
+        assemble(market(table), order) for order in (names, [names[2], names[1], names[0]])
+    )
+
+    assert left.meta == right.meta
+    assert left.high[2, 1] == right.high[2, 1] == 10.1
 
 
 def test_a_benchmark_that_starts_too_late_can_not_be_filled() -> None:

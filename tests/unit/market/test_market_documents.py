@@ -31,7 +31,7 @@ from ktdeval.market import (
 )
 from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import check, raw_from_snapshot
-from ktdeval.market.snapshots.manifest import snapshot_id
+from ktdeval.market.snapshots.manifest import differences, load_manifest, snapshot_id
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from support.loops import not_empty
 from support.market.raw_market import market
@@ -633,6 +633,43 @@ def test_nothing_of_a_view_depends_on_bars_that_end_later(past: Any, future: Any
             )
 
 
+def test_minutes_are_part_of_the_identity_and_come_back_as_they_were(tmp_path: Path) -> None:
+    snapshot = coin_and_stock()
+    plain = coin_and_stock([])
+
+    assert snapshot_id(coin_and_stock(ROWS[::-1])) == snapshot_id(snapshot) != snapshot_id(plain)
+
+    others = [
+        ROWS[1:],
+        [(*ROWS[0][:6], 1.25), *ROWS[1:]],
+        [("BTC", "2024-03-08T23:58", *ROWS[0][2:]), *ROWS[1:]],
+    ]
+
+    assert (
+        len({snapshot_id(snapshot), *(snapshot_id(coin_and_stock(rows)) for rows in others)}) == 4
+    )
+
+    minus = [(*ROWS[0][:6], -0.0), *ROWS[1:]]
+    assert snapshot_id(coin_and_stock(minus)) == snapshot_id(
+        coin_and_stock([(*ROWS[0][:6], 0.0), *ROWS[1:]])
+    )
+
+    saved = save_snapshot(snapshot, tmp_path / "market")
+    loaded = load_snapshot(tmp_path / "market")
+
+    assert saved.id == loaded.id == snapshot_id(snapshot)
+    assert (loaded.minutes.codes, loaded.minutes.rows.tobytes()) == (
+        snapshot.minutes.codes,
+        snapshot.minutes.rows.tobytes(),
+    )
+
+    save_snapshot(plain, tmp_path / "plain")
+    assert not (tmp_path / "plain" / "minutes.parquet").exists()
+    assert differences(load_manifest(tmp_path / "market"), plain) == [
+        "minutes.parquet: minutes differ"
+    ]
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -665,6 +702,17 @@ def test_a_hostile_file_is_refused_in_a_line(change: Any, says: str, tmp_path: P
         load_snapshot(tmp_path / "market")
 
     assert "\n" not in str(caught.value)
+
+
+def test_a_manifest_that_hides_its_minutes_is_refused(tmp_path: Path) -> None:
+    save_snapshot(coin_and_stock(), tmp_path / "market")
+    path = tmp_path / "market" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["statics"]["minutes"]
+    path.write_text(json.dumps(manifest))
+
+    with pytest.raises(DataError, match="id differs"):
+        load_snapshot(tmp_path / "market")
 
 
 # the row of the minutes above that is changed, and its cells

@@ -5,6 +5,7 @@ and part of its identity.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from ktdeval.market import Document, Documents, read_documents
+from ktdeval.market import Document, Documents, load_snapshot, read_documents, save_snapshot
+from ktdeval.market.assembly import assemble
+from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.sources.document_files import faults
 from ktdeval.market.sources.sentiment import LabelledText, split_sentiment
+from support.market.raw_market import market
 from support.tables import on_each_row
 
 MOMENT = datetime(2024, 1, 2, 9, tzinfo=UTC)
@@ -107,6 +111,22 @@ def test_a_column_of_sentiments_is_read(
     (document,) = read_documents(path)
 
     assert (document.text, document.sentiment) == (rest, sentiment)
+
+
+def test_the_sentiment_is_stored_and_part_of_the_identity(tmp_path: Path) -> None:
+    plain = assemble(market())
+    markets = {
+        sentiment: replace(plain, documents=Documents.of([item(sentiment)]), id="")
+        for sentiment in ("", "positive", "negative")
+    }
+
+    assert len({snapshot_id(one) for one in markets.values()}) == 3
+
+    save_snapshot(markets["positive"], tmp_path / "m")
+    loaded = load_snapshot(tmp_path / "m")
+
+    assert list(loaded.documents) == [item("positive")]
+    assert loaded.id == snapshot_id(markets["positive"])
 
 
 def test_items_that_differ_in_sentiment_alone_are_no_repetition() -> None:

@@ -81,6 +81,45 @@ def test_a_loaded_snapshot_equals_the_saved_one(snapshot: MarketSnapshot, tmp_pa
     assert np.isnan(loaded.close[2, 1])
 
 
+@given(
+    name=st.sampled_from(BAR_FIELDS),
+    row=st.integers(0, 4),
+    column=st.integers(0, 2),
+    value=st.floats(allow_infinity=False, width=64) | st.just(float("nan")),
+)
+@examples(30)
+def test_the_identity_changes_with_any_value_and_the_difference_is_named(
+    snapshot: MarketSnapshot, name: str, row: int, column: int, value: float
+) -> None:
+    changed = with_cell(snapshot, name, row, column, value)
+    lines = differences(snapshot_manifest(snapshot), changed)
+    before = getattr(snapshot, name)[row, column]
+
+    if value == before or (np.isnan(value) and np.isnan(before)):
+        assert snapshot_id(changed) == snapshot_id(snapshot)
+        assert lines == []
+    else:
+        assert snapshot_id(changed) != snapshot_id(snapshot)
+        assert lines == [f"bars.parquet: {name} differs, first on {snapshot.days[row]}"]
+
+
+def test_the_identity_is_of_content_not_of_how_it_is_held(snapshot: MarketSnapshot) -> None:
+    negative_nan = np.copysign(np.nan, -1)
+    held = {
+        name: np.asfortranarray(
+            np.where(np.isnan(grid := getattr(snapshot, name)), negative_nan, grid)
+        )
+        for name in BAR_FIELDS
+    }
+
+    assert snapshot_id(dataclasses.replace(snapshot, **held, id="x")) == snapshot_id(snapshot)
+
+    zero = with_cell(snapshot, "volume", 2, 1, 0.0)
+    minus_zero = with_cell(snapshot, "volume", 2, 1, -0.0)
+
+    assert snapshot_id(zero) == snapshot_id(minus_zero)
+
+
 @pytest.mark.parametrize(
     ("change", "line"),
     [
@@ -185,6 +224,20 @@ def test_one_market_under_two_names_has_one_id_and_two_labels(
         StoreError, match=r"contains the same market .* as 'tiny', without recipe\.yaml"
     ):
         save_snapshot(snapshot, tmp_path / "first", {"recipe.yaml": b""})
+
+
+def test_the_order_of_rows_and_columns_does_not_change_the_identity(
+    snapshot: MarketSnapshot,
+) -> None:
+    raw = market(without("600519.SH", "2024-01-04"))
+    shuffled = dataclasses.replace(raw, bars=raw.bars.sample(frac=1.0, random_state=1))
+    reordered = dataclasses.replace(
+        raw, bars=raw.bars[raw.bars.columns[::-1]], assets=raw.assets[::-1]
+    )
+
+    assert (
+        snapshot_id(assemble(shuffled)) == snapshot_id(assemble(reordered)) == snapshot_id(snapshot)
+    )
 
 
 def test_columns_out_of_order_are_refused(snapshot: MarketSnapshot) -> None:
@@ -370,6 +423,36 @@ def dated(rows: list[tuple[str, str, str, str, str]] = ROWS) -> RawMarket:
 @pytest.fixture(scope="module")
 def named() -> MarketSnapshot:
     return with_id(assemble(dated()))
+
+
+def test_names_and_codes_are_those_of_the_day(named: MarketSnapshot) -> None:
+    assert [named.name_asset(2, row)[1] for row in (BEFORE, AFTER)] == ["国泰君安", "国泰海通"]
+    assert [named.name_asset(0, row) for row in (BEFORE, AFTER)] == [
+        ("300114.SZ", "中航电测"),
+        ("302132.SZ", "中航成飞"),
+    ]
+    assert named.name_asset(1, BEFORE) == (
+        "600519.SH",
+        "600519.SH",
+    ), "today's name is not taken for one of another day"
+    assert named.as_of(BEFORE).names == ("中航电测", "600519.SH", "国泰君安")
+    assert [
+        named.asset_of(code, BEFORE)
+        for code in ("300114.SZ", "302132.SZ", "601211.SH", "000001.SZ")
+    ] == [0, None, 2, None]
+    assert [named.asset_of(code, AFTER) for code in ("300114.SZ", "302132.SZ", "601211.SH")] == [
+        0,
+        0,
+        2,
+    ]
+    assert [named.canonical(code) for code in ("300114.SZ", "302132.SZ", "000001.SZ")] == [
+        "302132.SZ",
+        "302132.SZ",
+        "000001.SZ",
+    ]
+
+    undated = dataclasses.replace(named, spells=())
+    assert undated.name_asset(2, BEFORE) == ("601211.SH", "国泰海通")
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)

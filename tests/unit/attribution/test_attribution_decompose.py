@@ -279,17 +279,21 @@ def test_a_purchase_and_a_sale_worked_by_hand() -> None:
     np.testing.assert_allclose(attribution.common + attribution.selection, held, atol=1e-16)
 
 
-def test_a_suspended_holding_has_return_zero_and_a_note() -> None:
+@pytest.mark.parametrize("before", [0, 3], ids=["a fit of these days", "of three days more"])
+def test_a_suspended_holding_has_return_zero_and_a_note(before: int) -> None:
     snapshot = tiny_snapshot(
-        {"609001.SH": [10.0, 10.0, None, 11.0], "609002.SH": [20.0, 20.0, 20.4, 20.4]}
+        {
+            "609001.SH": [10.0] * before + [10.0, 10.0, None, 11.0],
+            "609002.SH": [20.0] * before + [20.0, 20.0, 20.4, 20.4],
+        }
     )
     ledger = ledger_of(
         [
-            step_record(snapshot, step, step + 1, positions=holding(1000, 100_000))
-            for step in range(2)
+            step_record(snapshot, row, row + 1, positions=holding(1000, 100_000))
+            for row in (before, before + 1)
         ]
     )
-    attribution = attribute(ledger, snapshot)
+    attribution = attribute(ledger, snapshot, fit_factors(snapshot, 1, before + 2))
 
     assert attribution.held_return[1] == 0.0
     assert attribution.common[1] + attribution.selection[1] == 0.0

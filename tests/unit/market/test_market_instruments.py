@@ -26,7 +26,7 @@ from ktdeval.market import (
     save_snapshot,
     with_id,
 )
-from ktdeval.market.checks.quality import check
+from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.venues.venue import built_in_venues, find_venue, parse_venue
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import TaskTraits
@@ -85,6 +85,38 @@ def snapshot() -> MarketSnapshot:
 
 def kinds(raw: RawMarket) -> dict[str, int]:
     return {finding.rule: finding.count for finding in check(raw)}
+
+
+def test_the_days_of_a_mixed_market_are_those_of_all_calendars(
+    snapshot: MarketSnapshot, tmp_path: Path
+) -> None:
+    assert snapshot.days.tolist() == [day.date() for day in DAYS]
+    assert snapshot.codes == ("BTC", "TSLA")
+    assert (snapshot.kinds, snapshot.venues) == (("crypto", "stock"), ("crypto_spot", "us_equity"))
+    assert (snapshot.currency, snapshot.days_a_year, snapshot.minor_per_unit) == ("USD", 365, 100)
+
+    # A closed exchange has no bar: no price, and no record of a suspension.
+    for grid in (snapshot.open, snapshot.close, snapshot.volume):
+        assert np.isfinite(grid).tolist() == [
+            [True, True],
+            [True, False],
+            [True, False],
+            [True, True],
+            [True, True],
+        ]
+
+    assert snapshot.close[0].tolist() == [113_320.57, 302.63]
+    assert snapshot.volume[0].tolist() == [1.5, 1.5]
+    assert save_snapshot(snapshot, tmp_path / "m").id == snapshot.id
+
+    again = load_snapshot(tmp_path / "m")
+    assert (again.instruments, again.rules) == (snapshot.instruments, snapshot.rules)
+    assert (
+        dataclasses.replace(again, instruments=()).id
+        == again.id
+        != with_id(dataclasses.replace(again, instruments=())).id
+    )
+    assert kinds(raw_from_snapshot(again)) == kinds(mixed())
 
 
 def test_days_count_by_the_venues_that_have_a_close_on_them(snapshot: MarketSnapshot) -> None:
@@ -277,6 +309,16 @@ def test_built_in_venues(
         calendar,
     )
     assert (venue.short is not None, venue.fill) == (shorts, fill)
+
+
+def test_the_a_share_venue_has_the_default_costs_and_lots_of_tasks() -> None:
+    venue = find_venue("a_share")
+    config = TradingConfig()
+
+    assert (venue.fees.buy_bps, venue.fees.sell_bps, venue.fees.minimum) == (
+        config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny,
+    )  # fmt: skip
+    assert venue.lot_steps == config.lot_shares
 
 
 @on_each_row(

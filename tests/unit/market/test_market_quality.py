@@ -179,6 +179,19 @@ def test_a_fault_is_counted_with_its_first_examples(
     assert "drop_duplicates" in fault.repairs or kind != "duplicate_rows"
 
 
+def test_adjusted_prices_next_to_a_factor_are_errors() -> None:
+    table = bars().assign(factor=1.2345)
+    for name in ("open", "high", "low", "close"):
+        table[name] *= 1.2345
+
+    assert finding(market(table), "prices_look_adjusted").level == "error"
+    assert "prices_look_adjusted" not in kinds(market(bars().assign(factor=1.2345)))
+    assert "no_factor" in kinds(market(table, has_factor=False))
+    assert "average_price_outside_bar" not in kinds(
+        market(bars().assign(amount=11_000.0), has_factor=False)
+    )
+
+
 @pytest.mark.slow
 def test_universe_far_from_its_index_size_is_an_error_unless_accepted() -> None:
     codes = tuple(f"60{number:04d}.SH" for number in range(50))

@@ -259,6 +259,26 @@ def test_following_the_advice_ends_in_the_right_units_after_one_step(
         assert [ratio.round(6).unique().tolist() for ratio in ratios] == [[1.0]] * len(results)
 
 
+def test_small_volumes_in_whole_lots_are_no_fault() -> None:
+    table = priced(4)
+    table["volume"] = np.random.default_rng(2).integers(100, 2000, len(table))
+    table["amount"] = table["volume"] * table["close"]
+    lots = table.assign(volume=table["volume"] // 100 * 100.0, factor=np.nan)
+
+    assert found(market(lots, has_factor=False, conventions=read_by("lot"))) == {}
+
+
+def test_small_amounts_in_whole_thousands_are_no_fault() -> None:
+    """1,209.60 is stored as 1, and 1,000 / 120 = 8.33 is below a bar from 9.90 to 10.20."""
+    table = bars().assign(volume=120.0, amount=1_000.0)
+
+    stored = market(table, conventions=read_by("share", "thousand_CNY"))
+    whole = market(table, conventions=read_by("share", "CNY"))
+
+    assert found(stored) == {}
+    assert found(whole).keys() == {"unknown_units"}
+
+
 @pytest.mark.exhaustive
 def test_wrong_units_of_many_codes_are_repaired_by_name() -> None:
     codes = tuple(f"6005{number:02d}.SH" for number in range(60))

@@ -15,6 +15,7 @@ from ktdeval.errors import DataError
 from ktdeval.market import (
     Instrument,
     MarketSnapshot,
+    Quotes,
     bar_rows,
     find_venue,
     session_groups,
@@ -23,6 +24,11 @@ from ktdeval.market import (
 from ktdeval.market.rules.board_rules import daily_limits
 from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
 from ktdeval.stats.stylised_facts import panels_of, stylised_facts
+from ktdeval.trading.execution_costs import (
+    trailing_half_spread_ppb,
+    trailing_sigma_ppb,
+    trailing_volume,
+)
 from ktdeval_audit.later_prices import LaterPrices
 from ktdeval_compare.cells.regimes import RULES, regime_of
 from ktdeval_models.params import MemoryParams
@@ -55,6 +61,31 @@ def test_a_group_has_the_days_on_which_one_of_its_assets_trades() -> None:
         assert not np.isfinite(closes).all()
         assert (before[0], before[-1]) == (0, len(closes))
         assert np.flatnonzero(np.diff(before)).tolist() == np.arange(len(DAYS))[group.rows].tolist()
+
+
+@pytest.mark.parametrize("window", [5, 20])
+def test_volatility_and_volume_are_of_the_sessions_before_the_day(window: int) -> None:
+    sigma = trailing_sigma_ppb(MARKET, window)
+    volume = trailing_volume(MARKET, window)
+    for row in not_empty(week_of(MARKET)):
+        for asset in not_empty(PLAIN):
+            bars = own_bars(MARKET, asset, row - 1)
+            deviation = bars["adjusted"].pct_change().tail(window).std()
+            in_todays_shares = bars["volume"] / bars["factor"] * MARKET.factor[row, asset]
+            mean = in_todays_shares.tail(window).mean()
+            where = f"{MARKET.codes[asset]} {MARKET.days[row]}"
+            assert sigma[row, asset] == pytest.approx(deviation * 1e9, rel=1e-5), where
+            assert volume[row, asset] == pytest.approx(mean, rel=1e-12), where
+
+
+def test_quoted_spreads_are_of_the_sessions_before_the_day() -> None:
+    half = 0.001 * (1.0 + np.arange(len(MARKET.days)) % 7)[:, None]
+    quotes = Quotes(bid=MARKET.close * (1 - half), ask=MARKET.close * (1 + half))
+    found = trailing_half_spread_ppb(dataclasses.replace(MARKET, quotes=quotes, id=""), 10)
+    for row in not_empty(week_of(MARKET)):
+        for asset in not_empty(PLAIN):
+            latest = bar_rows(MARKET.as_of(row - 1), asset)[-10:]
+            assert found[row, asset] == pytest.approx(half[latest].mean() * 1e9, abs=2)
 
 
 # ---- price limits

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ from ktdeval_ktdfin.tools import (
     portfolio_state,
     screen_candidates,
 )
+from support.loops import not_empty
 from support.masking.masked_payloads import Masked, drawn, table
 from support.masking.masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET as NAMED
 from support.searching import examples
@@ -176,6 +178,16 @@ def test_every_market_number_has_at_most_so_many_digits(digits: int, rebase: boo
     assert max(significant(number) for number in numbers if number is not None) == digits
 
 
+@examples(40)
+@given(value=st.floats(-1e9, 1e9), digits=st.integers(1, 6))
+def test_rounding_is_to_the_nearest(value: float, digits: int) -> None:
+    rounded = round_significant(value, digits)
+    assert abs(rounded - value) <= 0.5000001 * 10.0 ** (
+        math.floor(math.log10(abs(value) or 1)) - digits + 1
+    )
+    assert round_significant(rounded, digits) == rounded
+
+
 def test_shown_prices_are_rounded_and_undefined_values_stay_null() -> None:
     lens = lens_of(rebase_prices=True, round_digits=2)
     close = float(NAMED.close[BASE_ROW, 0])
@@ -205,6 +217,15 @@ def test_shown_prices_are_rounded_and_undefined_values_stay_null() -> None:
     assert snapshot["last_close_cny"] is None
     assert snapshot["bars"]["rows"] == []
     assert set(snapshot["factors"].values()) == {None}
+
+
+def test_a_price_that_is_a_multiple_of_another_is_one_of_the_shown_price() -> None:
+    """Else each multiple, rounded at another place, would tell a further digit of it."""
+    lens = lens_of(round_digits=2)
+
+    assert lens.render(Price(0, 10.46, 3, times=1.095)) == 11  # 10 * 1.095; 10.46 * 1.095 is 11.45
+    assert lens.render(Price(0, 10.44, 3, times=1.195)) == 12  # 10 * 1.195; 10.44 * 1.195 is 12.48
+    assert lens_of().render(Price(0, 10.46, 3, times=1.1)) == pytest.approx(11.506)
 
 
 # ---- what stays exact
@@ -358,6 +379,100 @@ def test_a_value_shown_twice_is_the_same_and_the_tools_agree_about_it(mask: Mask
     assert snapshot["prev_close_cny"] == bars[-2]["close_cny"]
     assert {name: compared[name] for name in snapshot["factors"]} == snapshot["factors"]
     assert snapshot["factors"]["return_1d_pct"] == bars[-1]["return_pct"]
+
+
+def test_figures_of_a_suspended_stock_count_from_its_last_bar() -> None:
+    asset, row = SUSPENDED
+    of = masked(MaskConfig(noise_pct=2.0), base=row - 3)
+    snapshot = of.snapshot(row, asset, 20)
+
+    assert snapshot["status"] == "suspended"
+    assert (
+        snapshot["last_close_cny"]
+        == snapshot["prev_close_cny"]
+        == table(snapshot["bars"])[-1]["close_cny"]
+    )
+
+    compared = of.shown(compare_candidates(of.step(row), [asset], ["SKEW"]))["grid"]
+    assert table(compared)[0]["close_cny"] == snapshot["last_close_cny"]
+
+    row = len(MARKET.days) - 8  # five days back it was suspended
+    snapshot = masked(MaskConfig(noise_pct=2.0), base=row - 3).snapshot(row, asset, 20)
+    bars = table(snapshot["bars"])
+    before = next(
+        bar for bar, after in pairwise(bars) if int(after["day"][4:]) - int(bar["day"][4:]) > 7
+    )
+    expected = (snapshot["last_close_cny"] / before["close_cny"] - 1) * 100
+
+    assert snapshot["factors"]["return_5d_pct"] == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize(("row", "asset"), [(BASE + 5, 4), (BASE + 8, 11), (BASE + 20, 20)])
+def test_noisy_returns_follow_from_noisy_prices(row: Any, asset: int) -> None:
+    of = masked(MaskConfig(noise_pct=2.0))
+    for before, bar in not_empty(pairwise(table(of.snapshot(row, asset, 30)["bars"]))):
+        assert bar["return_pct"] == pytest.approx(
+            (bar["close_cny"] / before["close_cny"] - 1) * 100, abs=0.02
+        )
+
+
+def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> None:
+    closes = {}
+    for seed in (1, 2):
+        for asset in (4, 11):
+            bars = table(
+                masked(MaskConfig(noise_pct=1.0), seed=seed).snapshot(BASE + 5, asset, 120)["bars"]
+            )
+            true = table(masked(MaskConfig(), seed=seed).snapshot(BASE + 5, asset, 120)["bars"])
+            closes[seed, asset] = [
+                math.log(bar["close_cny"] / other["close_cny"])
+                for bar, other in zip(bars, true, strict=True)
+            ]
+
+    for noise in closes.values():
+        assert np.std(noise) == pytest.approx(0.01, rel=0.25)
+        assert abs(np.mean(noise)) < 0.004
+        assert len(set(np.round(noise, 8))) > 100
+
+    keys = list(closes)
+    for one, other in ((keys[0], keys[1]), (keys[0], keys[2]), (keys[1], keys[3])):
+        length = min(len(closes[one]), len(closes[other]))
+        assert abs(np.corrcoef(closes[one][:length], closes[other][:length])[0, 1]) < 0.35
+
+
+@pytest.mark.parametrize(("row", "asset"), [(BASE + 5, 4), (BASE + 30, 20)])
+def test_noisy_bars_keep_their_order(row: int, asset: int) -> None:
+    bars = table(masked(MaskConfig(noise_pct=10.0)).snapshot(row, asset, 120)["bars"])
+    for bar in not_empty(bars):
+        low, *inside, high = (bar[f"{part}_cny"] for part in ("low", "open", "close", "high"))
+        assert low <= min(inside) <= max(inside) <= high
+
+
+@pytest.mark.parametrize(("part", "size"), [("open", math.sqrt(2)), ("high", 0.9), ("low", 0.9)])
+def test_each_price_of_a_bar_has_noise_of_its_own(part: str, size: float) -> None:
+    def shape(mask: MaskConfig) -> Any:
+        bars = table(masked(mask).snapshot(BASE + 5, 4, 120)["bars"])
+        return np.log([bar[f"{part}_cny"] / bar["close_cny"] for bar in bars])
+
+    noise = shape(MaskConfig(noise_pct=1.0)) - shape(MaskConfig())
+
+    assert np.std(noise) == pytest.approx(0.01 * size, rel=0.25)
+
+
+def test_noisy_figures_keep_four_digits_and_the_whole_market_has_none() -> None:
+    snapshot = masked(MaskConfig(noise_pct=1.0)).snapshot(BASE + 5, 4)
+    numbers = [*snapshot["factors"].values()]
+    for bar in table(snapshot["bars"]):
+        numbers += [bar["volume_shares"], bar["amount_cny"], bar["return_pct"]]
+
+    assert max(significant(number) for number in numbers) == 4
+
+    noisy, plain = (
+        all_shown(masked(mask), BASE + 5)["context"]
+        for mask in (MaskConfig("stock_blind", noise_pct=5.0), MaskConfig("stock_blind"))
+    )
+
+    assert noisy == plain
 
 
 @pytest.mark.slow

@@ -12,9 +12,13 @@ from hypothesis import given, strategies as st
 
 from ktdeval.masking.aliases_and_noise import AliasMap, DocumentAlias
 from ktdeval.masking.date_detection import find_dates
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.mask_config import MaskConfig
+from ktdeval.masking.payload_types import AssetRef, MarketFigure
 from ktdeval.masking.text_normalisation import TextViews
 from ktdeval.task_api import EpisodeSpec, Window
 from ktdeval.values import derive_seed
+from support.masking.masking_market import BASE_ROW, MARKET
 
 N = 60
 SPEC = EpisodeSpec(
@@ -42,6 +46,21 @@ def handles(seed: int) -> list[str]:
 
 def agreeing(run: list[str], guessed: list[str]) -> int:
     return sum(mine == theirs for mine, theirs in zip(run, guessed, strict=True))
+
+
+NOISY = Lens(MaskConfig("blinded", noise_pct=5.0), 1, MARKET, BASE_ROW)
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [AssetRef(1).figure(123.4, "amount_cny", BASE_ROW), AssetRef(0).figure(9.876, "RV_60", 0)],
+    ids=["amount", "volatility"],
+)
+def test_every_dated_figure_of_an_asset_has_the_promised_noise(figure: MarketFigure) -> None:
+    shown = NOISY.render(figure)
+    assert shown != figure.value
+    assert shown == NOISY.render(figure)
+    assert abs(shown / figure.value - 1) < 0.3
 
 
 def test_handles_cannot_be_guessed_from_the_seed_or_earlier_runs() -> None:
@@ -91,6 +110,31 @@ def test_equal_seeds_give_equal_maps_and_others_differ():
 
     numbers = [first.asset_handle(asset) for asset in first.order]
     assert numbers != sorted(numbers), "the listing order ignores the numbers"
+
+
+def test_numbers_reveal_nothing_about_columns():
+    """Rank correlation of number and column over many seeds is that of chance: mean 0, standard
+    deviation 1/sqrt(n-1).
+    """
+    n = 50
+    correlations = []
+
+    for seed in range(200):
+        alias = AliasMap(seed, n, ())
+        handles = sorted(alias.asset_handle(asset) for asset in range(n))
+        distance = sum(
+            (handles.index(alias.asset_handle(asset)) - asset) ** 2 for asset in range(n)
+        )
+        correlations.append(1 - 6 * distance / (n * (n * n - 1)))
+
+    assert abs(sum(correlations) / 200) < 4 / (200 * (n - 1)) ** 0.5
+
+
+@pytest.mark.parametrize("n_assets", [50, 300])
+def test_the_largest_number_reveals_no_present_or_future_count(n_assets):
+    for seed in range(20):
+        handles = handles_of(AliasMap(seed, n_assets, ()))
+        assert max(int(handle[6:]) for handle in handles) > 8_000
 
 
 @pytest.mark.parametrize("asset", [-1, 3])

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
-from ktdeval.masking.foreign_date_names import _words_of_kind
+from ktdeval.masking.foreign_date_names import _words_of_kind, latin_names
 from support.masking.masking_market import BASE_ROW, MARKET
 from support.tables import beside, on_each_row
 
@@ -98,6 +98,12 @@ def test_a_full_date_up_to_the_day_becomes_its_day_in_any_language() -> None:
     }
 
     assert days == {str(LENS.day_handle(3))}
+
+
+def test_month_names_of_other_languages_are_found_in_capitals_too() -> None:
+    assert len(latin_names()) > 700
+    assert masked("SEPTIEMBRE") == masked("Septiembre") == "[date]"
+    assert masked("Septiembres") == "Septiembres"
 
 
 def test_words_that_abbreviate_a_day_or_month_elsewhere_are_listed() -> None:

@@ -21,10 +21,11 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.plans.warm_up_notes import first_day_of_warm_up
-from ktdeval.task_api import EpisodeSpec
+from ktdeval.task_api import EpisodeSpec, TargetTask
 from ktdeval.trading import Account, Position
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values import JsonValue
+from ktdeval_deanon.task import Probe, target_spec, view_probe
 from support.masking.two_markets import KINDS, FixedDraw, Shown
 from support.tables import beside
 from support.tasks.ktdfin_market import small_market, spec_of
@@ -55,6 +56,11 @@ CASES = [(name, kind) for name in TASKS for kind in HIDDEN.get(row_of(name), [])
 IN_KTDFIN = [case for case in CASES if row_of(case[0])[0].startswith("ktdfin")]
 IN_PROBES = [case for case in CASES if row_of(case[0])[0].startswith("deanon")]
 ELSEWHERE = [case for case in CASES if case not in IN_KTDFIN + IN_PROBES]
+
+
+def test_the_table_has_a_row_for_each_mode_of_each_family_under_each_mask() -> None:
+    assert {row_of(name) for name in TASKS} == HIDDEN.keys()
+    assert len(ROWS) == len(HIDDEN)
 
 
 @pytest.mark.parametrize(("family", "mode", "mask", "listed"), ROWS)
@@ -202,6 +208,30 @@ def test_two_markets_that_a_task_on_any_market_does_not_tell_apart(name: str, ki
 
     assert texts == market_texts(on_days_of(plan.task, market, other), other, moved, row)
     assert len(texts) == 2 + LESSONS * bool(first_day_of_warm_up(plan.task, spec.span))
+
+
+@pytest.mark.parametrize(("name", "kind"), IN_PROBES)
+def test_two_markets_that_a_probe_does_not_tell_apart(name: str, kind: str) -> None:
+    """Which stocks and days are asked about is drawn from codes and days, by a key: a probe of the
+    same stock and day is compared.
+    """
+    task = PLUGINS.make_task(name)
+    config = task._config
+    subject = PLUGINS.make_task(config.subject)
+    target = TargetTask(subject, PLUGINS.tools(subject.tools))
+    spec = FixedDraw.of(spec_of(name, task.mask, task.mode))
+    first, _ = window_rows(KTDFIN.days, spec.span.first, spec.span.last)
+    row = first - 1 + STEP
+    asset, _ = alike_columns(KTDFIN, row)
+    probe = Probe(asset, row, KTDFIN.boards[asset])
+    other, moved = KINDS[kind](KTDFIN, Shown(spec, row, [asset]))
+    texts = []
+
+    for market, asked in ((KTDFIN, spec), (other, moved)):
+        shown = view_probe(config, target, target_spec(target, asked, 0), market, probe)
+        texts.append(shown.text)
+
+    assert texts[0] == texts[1]
 
 
 # ---- agents

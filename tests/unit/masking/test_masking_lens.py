@@ -19,6 +19,7 @@ from ktdeval.market.snapshots.snapshot import BAR_FIELDS, Board
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload_types import (
+    AssetName,
     AssetRef,
     DayRef,
     Exact,
@@ -56,6 +57,34 @@ def test_every_handle_is_resolved_to_its_value(kind, seed):
         range(len(CODES))
     )
     assert [lens.parse_day(lens.day_handle(row)) for row in range(N_DAYS)] == list(range(N_DAYS))
+
+
+def test_the_four_masks_hide_their_documented_fields():
+    shown = {
+        kind: (
+            lens_of(kind).render(
+                [
+                    AssetRef(0),
+                    AssetName(0),
+                    SectorRef("银行"),
+                    DayRef(BASE_ROW),
+                    DayRef(BASE_ROW - 20),
+                ]
+            )
+        )
+        for kind in MASK_KINDS
+    }
+    days = [str(MARKET.days[BASE_ROW]), str(MARKET.days[0])]
+
+    assert shown["bright"] == ["000001.SZ", "平安银行", "银行", *days]
+    assert shown["date_blind"] == ["000001.SZ", "平安银行", "银行", "day_+0", "day_-20"]
+    assert shown["stock_blind"][3:] == days
+    assert shown["blinded"] == [*shown["stock_blind"][:3], "day_+0", "day_-20"]
+
+    handle, name, sector = shown["blinded"][:3]
+    assert re.fullmatch("asset_[0-9]{4}", handle)
+    assert name is None
+    assert sector.startswith("sector_0")
 
 
 def test_handles_and_order_are_the_same_under_every_mask_of_a_seed():
@@ -118,6 +147,33 @@ def test_nothing_is_understood_before_it_was_shown(kind):
     resumed.recall((*lens.shown, "asset_x"))
 
     assert sorted(resumed.shown) == sorted(lens.shown)
+
+
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_a_day_is_understood_from_when_it_was_shown(kind):
+    lens = lens_of(kind)
+    teller = lens_of(kind)
+
+    assert lens.parse_day(teller.day_handle(BASE_ROW + 1)) is None
+
+    lens.day_handle(BASE_ROW + 2)
+    assert [lens.parse_day(teller.day_handle(BASE_ROW + ahead)) for ahead in (1, 2)] == [
+        BASE_ROW + 1,
+        BASE_ROW + 2,
+    ]
+    assert lens.parse_day(teller.day_handle(BASE_ROW + 3)) is None
+
+
+def test_indices_come_in_an_order_of_the_key():
+    snapshot = replace(
+        MARKET,
+        indices={f"{code:06d}.SH": MARKET.indices[INDEX_CODE] for code in (16, 300, 852, 905)}
+        | MARKET.indices,
+    )
+    orders = {Lens(MaskConfig("blinded"), seed, snapshot, BASE_ROW).indices for seed in range(40)}
+
+    assert len(orders) > 15
+    assert {order[0] for order in orders} == set(snapshot.indices)
 
 
 @pytest.mark.parametrize("kind", ["bright", "date_blind"])
@@ -347,6 +403,26 @@ def test_a_lens_of_a_day_after_the_market_ends_is_refused():
         Lens(MaskConfig("blinded"), 1, MARKET, N_DAYS)
 
 
+HIDDEN_ASSETS = [
+    *CODES,
+    "600519",
+    "SH600519",
+    "sh.600519",
+    "600519.XSHG",
+    "６００５１９",
+    "601318",
+    "000300.SH",
+    "平安银行",
+    "五粮甲",
+    "quillmark",
+    "QUILLMARK",
+    "Ocean  Blue Brewery",
+    "白酒",
+    "[withheld]",
+    "Quillmark (688981)",
+]
+
+
 HIDDEN_DATES = [
     "2024-01-02",
     "20240102",
@@ -372,6 +448,13 @@ NOT_IDENTITIES = [
     "bse",
     "x" * 9999,
 ]
+
+
+@pytest.mark.parametrize("text", HIDDEN_ASSETS)
+def test_an_asset_is_a_hidden_identity_where_assets_are_hidden(text):
+    assert lens_of("stock_blind").is_hidden_identity(text)
+    assert lens_of("blinded").is_hidden_identity(text)
+    assert not lens_of("bright").is_hidden_identity(text)
 
 
 @pytest.mark.parametrize("text", HIDDEN_DATES)

@@ -28,6 +28,7 @@ from ktdeval.masking import (
     table,
 )
 from ktdeval.masking.mask_config import MASK_KINDS
+from support.loops import not_empty
 from support.masking.masking_market import BASE_ROW, INDEX_CODE, MARKET
 
 SECTOR = MARKET.industries[0]
@@ -71,6 +72,13 @@ def lens_of(mask: MaskConfig) -> Lens:
 @pytest.mark.parametrize("mask", [*EXACT, *COARSE])
 def test_the_text_is_that_of_the_rendered_value(mask: MaskConfig) -> None:
     assert lens_of(mask).render_text(PAYLOAD) == render_json(lens_of(mask).render(PAYLOAD))
+
+
+def test_a_prepared_text_holds_no_identity() -> None:
+    words = "".join(part for part in prepare_payload(PAYLOAD).parts if isinstance(part, str))
+    hidden_texts = [*MARKET.codes, *MARKET.names, *MARKET.industries, *map(str, MARKET.days)]
+    for hidden in not_empty(hidden_texts):
+        assert hidden not in words
 
 
 @pytest.mark.parametrize("mask", EXACT)

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import LeakError
-from ktdeval.market import Execution, execution_words, find_execution
+from ktdeval.market import Documents, Entity, Execution, execution_words, find_execution
 from ktdeval.market.rules.calendar import Window
 from ktdeval.masking.hidden_spans import COMPANY, PERSON, PRODUCT
+from ktdeval.masking.identity_index import IdentifyingNames, IdentityIndex
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
@@ -441,6 +442,29 @@ def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
     assert sorted({*words} - COMMON_WORDS) == [], "add them to entity_words.csv"
 
 
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        (
+            "Tonic Blue by Una Quill, and Quill again",
+            "[withheld] by [withheld], and [withheld] again",
+        ),
+        ("飞天涨价", "[withheld]涨价"),
+        ("Quill fell", "Quill fell"),
+    ],
+)
+def test_products_and_persons_are_withheld_in_a_models_own_words(text, sent):
+    entities = [
+        Entity("600519.SH", "product", "飞天"),
+        Entity("002304.SZ", "product", "Tonic Blue"),
+        Entity("002304.SZ", "person", "Una Quill"),
+    ]
+    market = replace(MARKET, documents=Documents.of((), None, entities))
+
+    assert LeakGuard(lens_of("blinded"), market).redact(text) == sent
+    assert LeakGuard(lens_of("date_blind"), market).redact(text) == text
+
+
 @pytest.mark.parametrize("reason", ["target", "Target rose", "well"])
 def test_the_name_of_an_argument_stays_whatever_the_market_holds(reason):
     market = replace(MARKET, names=("Target Corporation", *MARKET.names[1:]))
@@ -453,6 +477,19 @@ def test_the_name_of_an_argument_stays_whatever_the_market_holds(reason):
         expected["reason"] = reason.replace("Target", "[withheld]").replace("target", "[withheld]")
     assert json.loads(sent) == {"orders": [expected]}
     assert "[withheld]" in guard.redact_json('{"target_price":1}', frozenset({"target_weight"}))
+
+
+def test_a_common_word_is_an_identity_only_as_it_is_spelled():
+    index = IdentityIndex(
+        IdentifyingNames(("FORM", "ODD"), (), ("Target", "Form Factor", "other"), ("Technology",)),
+        assets=True,
+        dates=False,
+    )
+
+    assert not index.has_any(
+        "a target_weight in this form, at odd times, of technology and other things"
+    )
+    assert all(map(index.has_any, ("FORM", "buy ODD", "Target rose", "Technology", "form factor")))
 
 
 def test_prompt_with_a_common_word_of_the_market_is_refused_with_a_remedy():

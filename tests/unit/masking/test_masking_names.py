@@ -108,6 +108,11 @@ def test_names_of_a_market_without_entities_are_hidden(text: str, shown: str) ->
     assert masked(text) == shown
 
 
+def test_a_short_name_of_several_assets_is_that_of_the_filed_one() -> None:
+    assert masked("Alphabet rose") == "[company] rose"
+    assert masked("Alphabet rose", filed=("GOOG",)) == "<GOOG> rose"
+
+
 @pytest.mark.parametrize("text", TABLES["identifiers"])
 def test_an_identifier_is_a_company(text: str) -> None:
     assert masked(f"It ({text}) rose") == "It ([company]) rose"
@@ -120,3 +125,12 @@ def test_a_number_with_a_wrong_check_digit_or_a_word_is_none(text: str) -> None:
     shown = masked(f"It ({text}) rose")
     assert shown is not None
     assert "[company]" not in shown
+
+
+def test_a_model_does_not_see_a_company_again_that_it_named_shortly() -> None:
+    guard = identities_of(US, assets=True, dates=True)
+    assert (
+        guard.withhold("Amazon and J&J, or amazon; Meta?")
+        == "[withheld] and J&J, or amazon; [withheld]?"
+    )
+    assert not guard.has_any("a meta target in alphabet order")

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.market import Documents, Entity, MarketSnapshot
+from ktdeval.market import Document, Documents, Entity, MarketSnapshot
 from ktdeval.masking.aliases_and_noise import DocumentAlias
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
@@ -140,6 +142,29 @@ def test_what_gives_assets_and_days_away_is_replaced(text: str, shown: str) -> N
     assert result.replace(sector, "SECTOR") == shown
 
 
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("Ada Quill leaves", "Mrs Quill said so."),
+        ("Quill leaves", "Ada Quill said so."),
+        ("ADA QUILL LEAVES", "Quill's word"),
+    ],
+)
+def test_a_last_name_is_hidden_in_a_text_whose_title_has_the_full_name(
+    title: str, text: str
+) -> None:
+    lens = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW)
+    known = datetime(2024, 1, 5, tzinfo=UTC)
+    document = Document(known, known, "desk", "news", (), title, text)
+    shown = TextMask(lens, SNAPSHOT).show(document, 25)
+
+    assert shown is not None
+    both = shown.title.plain + shown.text.plain
+    assert "quill" not in both.lower()
+    assert both.count("[person]") == 2
+    assert masked("Mrs Quill said so.") == "Mrs Quill said so."
+
+
 def test_ambiguous_names_are_dropped_unless_the_document_resolves_them() -> None:
     assert masked("Twinned rose") is None
     assert masked("Twinned rose", filed=("300750.SZ",)) == "<300750> rose"
@@ -153,6 +178,18 @@ def test_ambiguous_names_are_dropped_unless_the_document_resolves_them() -> None
     }
 
     assert names == {(0, 7, "asset"), (9, 13, "date")}
+
+
+def test_a_mask_hides_what_it_is_for_and_no_mask_changes_nothing() -> None:
+    text = "Ocean Blue Brewery (002304.SZ) on 2024-01-30 \ue000 in 白酒"
+    assert masked(text, "bright") == text
+    assert masked(text, "stock_blind") == masked(text, "blinded", day=0).replace(
+        "[date]", "2024-01-30"
+    )  # type: ignore[union-attr]
+    assert masked(text, "date_blind") == "Ocean Blue Brewery (002304.SZ) on day_+0   in 白酒"
+    assert masked(text, day=19) == masked(text, day=0)  # the day after is not known yet
+    assert masked("TCL科技", day=29) == "[company]"
+    assert masked("TCL科技", day=30) == "<830799>"
 
 
 @pytest.mark.parametrize("kind", ["blinded", "stock_blind"])
@@ -198,6 +235,32 @@ def test_no_guard_finds_anything_in_shown_text(
     words: list[str], between: str, kind: MaskKind
 ) -> None:
     masked(between.join(words), kind)  # checks
+
+
+NOUNS = {"person": "[person]", "product": "[product]"}
+
+
+OWNED = [one for one in ENTITIES if one.kind in NOUNS and one.text != "Ocean Quill"]
+
+
+@given(
+    st.lists(st.sampled_from(OWNED), min_size=1, max_size=5),
+    st.randoms(use_true_random=False),
+    st.sampled_from(["", "002304.SZ"]),
+)
+@examples(30)
+def test_a_person_or_product_is_one_word_that_tells_no_company(
+    named: list[Entity], order: random.Random, filed: str
+) -> None:
+    """Whoever owns them, whatever the text is filed under, and in whatever order a file lists them."""
+    shuffled = [*ENTITIES]
+    order.shuffle(shuffled)
+    market = replace(SNAPSHOT, documents=Documents.of((), None, tuple(shuffled)))
+    text = ", and ".join(one.text for one in named)
+
+    shown = masked(text, filed=(filed,) if filed else (), market=market)
+
+    assert shown == ", and ".join(NOUNS[one.kind] for one in named)
 
 
 @given(st.lists(WORDS, max_size=12), st.integers(21, 28))

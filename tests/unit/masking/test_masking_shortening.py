@@ -7,15 +7,18 @@ from __future__ import annotations
 import json
 import random
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.market import Document, Documents
 from ktdeval.masking import IdentityIndex, Lens, MaskConfig, Prose, TextMask, identities_of, shorten
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.masking.text_truncation import BOTH_ENDS_FROM, CUT_MARK, beginning, cut_of
-from support.masking.masking_market import BASE_ROW, MARKET, NAMES
+from support.masking.masking_market import BASE_ROW, CODES, MARKET, NAMES
 from support.searching import examples, is_searching
 from support.tables import beside, on_each_row
 from support.tasks import investorbench_texts
@@ -131,6 +134,12 @@ def test_a_text_that_is_cut_again_counts_both_cuts(first: int) -> None:
     assert len(begin) + int(mark[1].replace(",", "")) + len(end) == len(WORDS)
 
 
+def test_the_mark_is_no_code_or_date_whatever_it_counts() -> None:
+    counts = [*range(1, 30_000, 7), 19_900, 20_240, 202_412, 600_519, 688_981, 20_240_131]
+    marks = [f"It [… {count:,} characters cut …] rose" for count in counts]
+    assert [mark for mark in marks if GUARD.has_any(mark)] == []
+
+
 @pytest.mark.parametrize("most", [120, 200, 300])
 def test_writing_without_spaces_keeps_both_ends_without_spaces(most: int) -> None:
     text = "买入股票，因为价格上涨很好，" * 50
@@ -213,6 +222,34 @@ def test_no_cut_of_real_news_makes_a_date_or_a_code() -> None:
 
     assert len(cuts) > 1000
     assert [cut for cut in cuts if guard.has_any(json.dumps(cut))] == []
+
+
+def test_a_document_is_cut_after_masking_and_marked_as_cut() -> None:
+    begin = "Quillmark fell. " + "so " * 8
+    document = Document(
+        datetime(2024, 1, 2, tzinfo=UTC),
+        datetime(2024, 1, 2, tzinfo=UTC),
+        "wire",
+        "news",
+        (),
+        "A title",
+        "",
+    )
+    market = replace(MARKET, documents=Documents.of([document]))
+    mask = TextMask(Lens(MaskConfig("blinded"), 1, market, BASE_ROW), market)
+    # The masked text at hand: the name has the length of a handle, and the cut falls behind `Dec`.
+    whole = document._replace(text=f"{begin}Investment Decline at last")
+    most = len(f"asset_0012 fell. {'so ' * 8}Investment Dec")
+    shown = mask.show(whole, DAY, most)
+
+    assert shown is not None
+    assert shown.is_cut
+    assert shown.text.parts[0] == AssetRef(CODES.index("688981.SH"))
+    assert shown.text.plain.endswith("Investment …") or shown.text.plain.endswith("so …")
+
+    uncut = mask.show(whole, DAY)
+    assert uncut is not None
+    assert not uncut.is_cut
 
 
 @pytest.mark.slow

@@ -4,7 +4,9 @@ model's request has the state that its messages show.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -24,11 +26,13 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.masking import AssetRef, DayRef, OwnFigure, Price, Shares, table
+from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.observation import ObservedState, observe, state_of_values
 from ktdeval.registry import load_plugins
 from ktdeval.testing import step_record
 from ktdeval.trading.types import Account, Position
 from support.figures.metric_cases import order
+from support.json_places import texts_in
 from support.masking.masking_market import BASE_ROW, CODES, guard_of, lens_of
 from support.tasks.ktdfin_market import small_market, spec_of
 from support.tasks.ktdfin_play import Scripted
@@ -57,6 +61,65 @@ def ktdfin(mask: str, mode: str) -> tuple[Any, Observation]:
     view = MARKET.as_of(scene.lens.base_row + 3)
 
     return scene, scene.observe(3, view, ACCOUNT, RECORD)
+
+
+def entries_of(state: ObservedState) -> list[Any]:
+    """All that an agent can read, as plain values."""
+    entries = [
+        state.account,
+        state.limits,
+        *state.positions.values(),
+        *state.candidates.values(),
+        *state.assets.values(),
+        *state.documents,
+        *state.last_orders,
+        *state.outcomes.values(),
+        *chain.from_iterable(state.history.values()),
+    ]
+    labels = [state.day, *state.universe, *state.prices, *state.history]
+    fields = []
+
+    for entry in entries:
+        fields.append([getattr(entry, name) for name in entry.__slots__])
+
+    return [state.values, fields, labels]
+
+
+def without_limits(state: ObservedState) -> ObservedState:
+    """The state without its limits, which the prompt has in the words of the rules."""
+    return ObservedState({
+        name: text for name, text in state.sections.items() if name != "constraints"
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_state_is_the_json_block_of_its_prompt_and_names_nothing_hidden(
+    mask: str, mode: str
+) -> None:
+    scene, observation = ktdfin(mask, mode)
+    state = observation.state
+
+    assert state is not None
+    assert f"```json\n{state.text}\n```" in observation.user
+    assert state.limits.max_positions == 20
+
+    state = without_limits(state)
+    assert state.values == json.loads(state.text)
+
+    guard = LeakGuard(scene.lens, MARKET)
+    shown = list(texts_in(entries_of(state)))
+
+    assert len(shown) > 50
+
+    for text in shown:
+        guard.check(text, "a text of the state")
+        assert text in observation.user
+
+    hidden = {"stock_blind", "blinded"} & {mask}
+    codes = set(MARKET.codes)
+
+    assert bool(codes & set(shown)) == (not hidden)
 
 
 # ---- what a state holds

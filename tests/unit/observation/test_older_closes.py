@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ktdeval.observation.compact import unpack_section
 from ktdeval.observation.older_closes import older_apart, with_older_apart
 from ktdeval.observation.state import ObservedState
+from support.searching import examples
 
 COLUMNS = ["stock_id", "day", "open", "close", "volume"]
 ROWS = [
@@ -57,6 +58,18 @@ def test_a_market_of_closes_and_the_last_row_of_an_asset_stay_rows(history: Any)
 
 CELL = st.none() | st.integers(0, 9)
 DAYS = st.lists(st.tuples(CELL, CELL, CELL), max_size=5)
+
+
+@given(st.lists(DAYS, max_size=4))
+@examples(60)
+def test_every_history_reads_as_its_rows(assets: list[list[tuple[Any, ...]]]) -> None:
+    rows = [
+        [f"asset_{asset}", f"day_+{day}", *cells]
+        for asset, days in enumerate(assets)
+        for day, cells in enumerate(days)
+    ]
+    history = {"columns": COLUMNS, "rows": rows}
+    assert unpack_section(older_apart(history)) == history
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from anytime import LAWS, draw, measure
+from anytime import BEYOND, LAWS, draw, measure
 
 from ktdeval.stats import (
     asymptotic_sequence,
@@ -54,6 +54,15 @@ def test_candidate_that_was_never_refused_is_never_left_out() -> None:
 
     assert np.isinf(found.high[:14]).all()  # far candidates are not refused yet
     assert np.isfinite(found.high[15:]).all()
+
+
+@pytest.mark.parametrize("origin", [-0.5, 1e-4, 3.0])
+def test_intervals_move_with_the_values(origin: float) -> None:
+    values = np.random.default_rng(6).normal(0.0, DEVIATION, 150)
+    found = symmetric_sequence(values, RHO)
+    moved = symmetric_sequence(values + origin, RHO)
+    np.testing.assert_allclose(moved.low - origin, found.low, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(moved.high - origin, found.high, rtol=0, atol=1e-12)
 
 
 # ---- against an independent library
@@ -104,6 +113,21 @@ def test_whoever_looks_every_day_is_wrong_less_than_one_time_in_twenty(law: str,
     found = measure(kind, draw(law, years=500, days=250, seed=11))
     assert min(found.covered.values()) >= 0.95
     assert found.wins <= 0.05  # of placebo agents, whose mean is 0
+
+
+def test_fixed_intervals_do_not_bear_a_daily_look() -> None:
+    returns = draw("normal", years=500, days=250, seed=11)
+    fixed = measure("fixed", returns)
+    symmetric = measure("symmetric", returns)
+
+    assert fixed.covered["every day"] < 0.75
+    assert 1.3 < symmetric.width_pct / fixed.width_pct < 1.5
+
+
+@pytest.mark.parametrize("law", BEYOND)
+def test_laws_far_from_symmetric_are_not_covered_as_the_docs_say(law: str) -> None:
+    found = measure("symmetric", draw(law, years=500, days=250, seed=11))
+    assert 0.75 < found.covered["every day"] < 0.95
 
 
 def test_impossible_arguments_are_refused() -> None:

@@ -13,6 +13,7 @@ from ktdeval.stats import (
     looks_that_can_stop,
     normal_boundaries,
     sequential_signs,
+    signed_rank,
     stopping_probabilities,
 )
 from ktdeval.stats.sequential import ENUMERATE_UP_TO, PATTERNS, sign_patterns
@@ -129,6 +130,49 @@ def test_at_most_alpha_of_all_sign_patterns_stop(sizes, spending):
     assert _stops(sizes, (6, 7, 8), spending) <= 0.05
 
 
+def test_the_error_that_a_look_says_it_used_is_the_share_of_patterns():
+    sizes = (3.0, 1.0, 7.0, 2.0, 9.0, 4.0, 8.0, 5.0)
+    test = sequential_signs(np.multiply(sizes, (1, -1) * 4), (6, 8), "pocock")
+
+    assert test.settled_at is None
+    assert test.looks[-1].used == _stops(sizes, (6, 8), "pocock")
+
+
+@pytest.mark.parametrize(
+    ("differences", "expected"),
+    [
+        # All of ten signs equal: 55 of 55, p 2/1024
+        ([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10], 1),
+        ([-1.0, -2, -3, -4, -5, -6, -7, -8, -9, -10], -1),
+        # Ranks 1 to 4 against: 45 less 10 is 35, p 0.084
+        ([-1.0, -2, -3, -4, 5, 6, 7, 8, 9, 10], 0),
+    ],
+)
+def test_one_look_is_the_signed_rank_test(differences, expected):
+    values = np.asarray(differences)
+
+    test = sequential_signs(values, (10,), "obrien-fleming")
+
+    assert test.sign == expected
+    p = signed_rank(values).p
+    assert p is not None
+    assert (p <= 0.05) == (expected != 0)
+
+
+def test_a_look_stops_early_and_none_is_made_after_it():
+    values = np.arange(1.0, 11.0)
+
+    test = sequential_signs(values, (5, 8, 10), "obrien-fleming")
+
+    # At eight windows OBF may use 2.44 %: of 256 patterns that is 6, and the extreme two have
+    # |W| of 36; those of rank 1 or 2 turned 34 and 32. A boundary of 32 takes 6.
+    assert [look.windows for look in test.looks] == [5, 8]
+    assert test.settled_at == 2
+    assert test.looks[0].boundary is None
+    assert test.looks[1].boundary == 32.0
+    assert test.looks[1].used == 6 / 256
+
+
 def test_a_look_never_changes_when_later_windows_come():
     values = np.random.default_rng(3).normal(0.0, 1.0, 12)
 
@@ -170,6 +214,20 @@ def test_sign_flips_weigh_sizes():
 )
 def test_few_windows_can_never_stop(looks, expected):
     assert looks_that_can_stop(looks, "obrien-fleming") == expected
+
+
+def test_patterns_of_many_windows_are_a_subgroup():
+    windows = ENUMERATE_UP_TO + 6
+    patterns = sign_patterns(windows)
+    known = {row.tobytes() for row in patterns}
+
+    assert patterns.shape == (PATTERNS, windows)
+    assert len(known) == PATTERNS
+    assert (patterns[0] == 1).all()
+    # Any sign is +1 in half of the patterns.
+    assert (patterns.sum(axis=0) == 0).all()
+    for one, other in np.random.default_rng(1).integers(0, PATTERNS, (50, 2)):
+        assert (patterns[one] * patterns[other]).tobytes() in known
 
 
 @pytest.mark.exhaustive

@@ -47,6 +47,26 @@ def steps_on(indices: np.ndarray, n: int) -> float:
     return float(((indices[:, 1:] - indices[:, :-1]) % n == 1).mean())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [1.0, 2.5, 10.0])
+def test_resamples_have_the_law_of_archs_stationary_bootstrap(block: float) -> None:
+    from arch.bootstrap import StationaryBootstrap  # slow to load
+
+    n = 80
+    draws = 1500
+    ours = stationary_indices(n, block, draws, seed=1)
+    source = StationaryBootstrap(block, np.arange(n), seed=2)  # type: ignore[arg-type]
+    theirs = np.array([source.update_indices() for _ in range(draws)])
+    # A block goes on with probability 1 - 1/block; a new one follows on by chance once in n.
+    expected = 1 - 1 / block + 1 / block / n
+
+    for indices in (ours, theirs):
+        assert indices.min() == 0
+        assert indices.max() == n - 1
+        assert steps_on(indices, n) == pytest.approx(expected, abs=0.01)
+        assert np.bincount(indices.ravel(), minlength=n).std() / draws < 0.15
+
+
 def test_very_long_series_is_resampled_one_draw_at_a_time() -> None:
     n = 40_000
     indices = stationary_indices(n, 50.0, draws=3, seed=0)
@@ -83,11 +103,47 @@ def test_batched_hac_errors_equal_those_one_by_one(lags: int) -> None:
     assert bootstrap._hac_errors(influence, lags) == pytest.approx(expected, rel=1e-10)
 
 
+def test_the_influence_of_a_ratio_is_its_derivative() -> None:
+    # Weights moved towards one day change the ratio (with ddof 0) by that day's influence.
+    series = returns(40)
+    nudge = 1e-6
+
+    def ratio(weights: np.ndarray) -> float:
+        mean = weights @ series
+        return float(mean / np.sqrt(weights @ (series - mean) ** 2))
+
+    even = np.full(40, 1 / 40)
+    slopes = [
+        (ratio((1 - nudge) * even + nudge * (np.arange(40) == day)) - ratio(even)) / nudge
+        for day in range(40)
+    ]
+    _, influence = bootstrap._ratio_terms(series[None, :])
+
+    assert influence[0] == pytest.approx(slopes, rel=0.05, abs=0.02)
+
+
 @pytest.mark.slow
 @given(st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=50))
 def test_batched_drawdowns_equal_the_metric(changes: list[float]) -> None:
     nav = np.concatenate([[1.0], np.cumprod(1 + np.array(changes))])
     assert drawdowns(np.array([changes]))[0] == pytest.approx(max_drawdown(nav).value, abs=1e-12)
+
+
+def test_total_return_is_the_growth_form_of_the_mean() -> None:
+    of = Bootstrap(returns(120))
+    grown = Bootstrap(np.log1p(returns(120)))
+    grown.__dict__.update(_resamples=of._resamples, block_days=of.block_days)
+    growth = grown.mean()
+    total = of.total_return()
+
+    assert (total.low, total.high) == pytest.approx(
+        (math.expm1(120 * growth.low), math.expm1(120 * growth.high)), rel=1e-12
+    )
+
+    mean = of.mean()
+    total = of.sum()
+
+    assert (total.low, total.high) == pytest.approx((120 * mean.low, 120 * mean.high))
 
 
 @pytest.mark.parametrize("kind", ["ratio", "mean", "sum"])
@@ -162,6 +218,60 @@ def test_the_stated_monte_carlo_error_is_the_spread_of_an_end_over_seeds(kind: s
 
     assert stated == pytest.approx(spread, rel=0.4)
     assert stated < 0.02 * (ends[0].high - ends[0].low)
+
+
+def plain_newey_west(terms: np.ndarray, lags: int) -> float:
+    """Standard error of the mean of terms in order of time, Bartlett weights, sums written out."""
+    n = len(terms)
+    total = sum(term * term for term in terms)
+
+    for lag in range(1, lags + 1):
+        total += (
+            2 * (1 - lag / (lags + 1)) * sum(terms[day] * terms[day - lag] for day in range(lag, n))
+        )
+
+    return math.sqrt(total / (n * (n - 1)))
+
+
+def plain_ratio(days: np.ndarray, lags: int) -> tuple[float, float]:
+    """Mean over standard deviation (ddof 1) of a series, and its standard error by the delta
+    method.
+    """
+    ratio = days.mean() / days.std(ddof=1)
+    scores = (days - days.mean()) / days.std(ddof=1)
+
+    return ratio, plain_newey_west(scores - ratio / 2 * (scores**2 - 1), lags)
+
+
+def test_the_interval_of_a_ratio_is_that_of_its_definition_written_out() -> None:
+    values = np.random.default_rng(8).normal(0.001, 0.01, 43)
+    bootstrap = Bootstrap(values, Resampling(draws=199, seed=4))
+    lags = int(1.3 * math.sqrt(43))
+    centre, spread = plain_ratio(values, lags)
+    pivots = []
+
+    for rows in bootstrap.indices:
+        ratio, error = plain_ratio(values[rows], lags)
+        pivots.append((ratio - centre) / error)
+
+    low, high = np.quantile(pivots, [0.025, 0.975], method="weibull")
+
+    interval = bootstrap.ratio(days_a_year=1)
+
+    assert (interval.low, interval.high) == pytest.approx(
+        (centre - high * spread, centre - low * spread), rel=1e-10
+    )
+
+
+def test_one_series_has_one_interval_and_another_series_other_resamples() -> None:
+    """The seed is the series' own: neither its storage nor who asks can change an end."""
+    series = returns(60)
+    strided = np.column_stack([series, series])[:, 0]
+
+    assert (
+        interval("ratio", series) == interval("ratio", strided) == interval("ratio", series.copy())
+    )
+    assert not np.array_equal(Bootstrap(series).indices, Bootstrap(returns(60, 1)).indices)
 
 
 # -- what has no interval

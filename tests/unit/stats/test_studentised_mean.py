@@ -75,6 +75,14 @@ def test_it_moves_and_scales_with_its_values() -> None:
     assert (moved.low, moved.high) == pytest.approx((3 * found.low + 2, 3 * found.high + 2))
 
 
+def test_many_values_have_nearly_the_normal_interval() -> None:
+    values = np.random.default_rng(2).normal(0.0, 1.0, 3000)
+    found = studentised_mean(values, "steps")
+    half = 1.96 * values.std() / math.sqrt(3000)
+    assert found.low == pytest.approx(values.mean() - half, abs=0.05 * half)
+    assert found.high == pytest.approx(values.mean() + half, abs=0.05 * half)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 8, 12, 20])

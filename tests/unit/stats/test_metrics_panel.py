@@ -175,6 +175,15 @@ def test_a_spread_below_one_minor_unit_of_the_nav_is_no_variance(name: str) -> N
     assert episode_intervals(steady, snapshot)["sharpe"].reason == "the series has no variance"
 
 
+def test_a_spread_of_a_few_minor_units_is_variance() -> None:
+    # One fee of CNY 5 on one of 43 days: mean -500 / 43 fen a day, deviation 500 / sqrt(43) fen of
+    # 100,000,000.
+    once, snapshot = ledger_of_navs([100_000_000] * 20 + [99_999_500] * 23)
+    assert performance_metrics.sharpe.compute(once, snapshot, "strict").value == pytest.approx(
+        -math.sqrt(252 / 43), rel=1e-5
+    )
+
+
 def test_nav_equal_to_its_benchmark_has_no_information_ratio() -> None:
     returns = np.random.default_rng(1).normal(0, 0.01, 43)
     levels = np.concatenate([[100.0], 100.0 * np.cumprod(1 + returns)])

@@ -22,6 +22,7 @@ from ktdeval.stats.calibration import (
     ece,
     expected_calibration_error,
     judged_orders,
+    pool,
     reliability_points,
 )  # fmt: skip
 from ktdeval.trading.ledger import Ledger
@@ -74,6 +75,17 @@ JUDGED = [  # orders, market, successes, without a fill, without a next open
 def test_an_order_succeeds_by_the_next_open(orders, of, successes, no_fill, no_next_open) -> None:  # type: ignore[no-untyped-def]
     forecasts = tuple(Forecast(0.6, bool(success)) for success in successes)
     assert judged_orders(one_step(*orders), of) == JudgedOrders(forecasts, no_fill, no_next_open)
+
+
+def test_orders_of_the_last_day_have_no_next_open() -> None:
+    assert judged_orders(one_step(order(), number=len(DAYS) - 2), MARKET) == JudgedOrders(
+        (), no_fill=0, no_next_open=1
+    )
+
+    left = JudgedOrders((Forecast(0.5, True),), 1, 2)
+    right = JudgedOrders((Forecast(0.7, False),), 3, 4)
+
+    assert pool([left, right]) == JudgedOrders((Forecast(0.5, True), Forecast(0.7, False)), 4, 6)
 
 
 def test_ece_by_hand() -> None:

@@ -15,6 +15,7 @@ from ktdeval.stats.random_traders import (
     TraderEnvelope,
     TradingActivity,
     _RandomTrader,
+    moves_of,
     random_envelope,
     rank_among,
 )
@@ -82,6 +83,22 @@ def fill(code: str, side: str, notional: int, shares: int = 100) -> dict[str, ob
     return order(code, side, filled=shares, notional_minor=notional)
 
 
+def test_moves_distinguish_entries_additions_and_reductions() -> None:
+    orders = [
+        fill("A", "BUY", 100),
+        fill("B", "BUY", 50),
+        fill("C", "SELL", 30),
+        fill("D", "SELL", 200),
+        fill("A", "BUY", 20),
+    ]
+
+    assert moves_of(record(orders, ["A", "B", "C"]), frozenset("BCD")) == StepMoves(
+        (0.12,), (0.05,), (0.03,), 3
+    )
+    assert moves_of(record([], []), frozenset()) is None
+    assert moves_of(record([fill("A", "BUY", 0, 0)], []), frozenset()) is None
+
+
 # -- what random traders share with the agent
 # ---------------------------------------------------------------------------
 
@@ -119,8 +136,32 @@ def test_adding_and_reducing_is_matched_too() -> None:
     assert envelope.random.turnover == pytest.approx(envelope.agent.turnover, rel=0.1)
 
 
+def test_random_traders_are_idle_when_the_agent_is() -> None:
+    # Until its first fill nobody holds anything; after it nobody trades, so paths part only by
+    # their names.
+    ledger = play(MARKET, lambda account, row: buy_once(3)(account, row - 20), ROWS)
+    envelope = random_envelope(ledger, MARKET, CONFIG, FEW)
+
+    assert (envelope.bands[:, :21] == 1_000_000).all()
+    assert (envelope.bands[0, 21:] < envelope.bands[-1, 21:]).all()
+    assert envelope.random.names == pytest.approx(envelope.agent.names)
+
+
 def first_day(asset: int) -> Strategy:
     return lambda account, row: (Order(asset, "BUY", 0.6, "", 0.09, None),) if row == 0 else ()
+
+
+def test_names_outside_the_index_and_suspended_ones_are_not_drawn() -> None:
+    away = "609000.SH"
+    stopped = "609001.SH"
+    closes = {f"60900{number}.SH": [10.0] * 6 for number in range(4)}
+    closes[away] = closes[stopped] = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
+    market = tiny_snapshot(
+        closes, SnapshotDetails(members={away: [False] * 6}, volumes={stopped: [0.0] * 6})
+    )
+    envelope = random_envelope(play(market, first_day(2), range(5)), market, CONFIG, FEW)
+
+    assert envelope.returns.max() <= 0
 
 
 def test_a_name_that_opens_limit_up_or_has_left_the_index_is_not_added_to() -> None:

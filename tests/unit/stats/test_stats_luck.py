@@ -100,6 +100,11 @@ def test_more_trials_raise_the_bar(trials: int) -> None:
     assert expected_best_sharpe(trials + 1, 1.0) > expected_best_sharpe(trials, 1.0) > 0
 
 
+def test_the_bar_is_about_the_mean_of_the_best_of_normal_draws() -> None:
+    best = np.random.default_rng(0).standard_normal((4000, 50)).max(axis=1).mean()
+    assert expected_best_sharpe(50, 1.0) == pytest.approx(best, rel=0.02)
+
+
 def test_single_trial_is_not_deflated_and_unknown_ones_use_known_variance() -> None:
     returns = np.random.default_rng(0).normal(0.001, 0.01, 250)
     shape = shape_of(returns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktdeval.stats.confidence_set import _StudentisedDifferences, block_length
+from ktdeval.stats.confidence_set import _StudentisedDifferences, block_length, tie_groups
 
 
 def errors_of(contest: _StudentisedDifferences, means: np.ndarray) -> np.ndarray:
@@ -47,3 +47,13 @@ def test_the_error_is_that_of_means_of_blocks_around_the_end_by_hand() -> None:
 )
 def test_blocks_are_half_the_cube_root_of_the_days_and_two_at_least(days: int, block: int) -> None:
     assert block_length(days) == block
+
+
+def test_who_is_best_has_a_p_value_of_one_and_a_worse_one_a_smaller_value() -> None:
+    returns = np.random.default_rng(1).normal(0.0, 0.01, (100, 2)) + np.array([0.01, 0.0])
+    ties = tie_groups(returns)
+
+    assert ties.p is not None
+    assert ties.group == (1, 2)
+    assert ties.p[0] == 1.0
+    assert ties.p[1] < 0.05

@@ -9,8 +9,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
+from ktdeval.market.venues.execution import Execution
+from ktdeval.market.venues.venue import find_venue
 from ktdeval.trading.execution_costs import trailing_sigma_ppb, trailing_volume
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import TradingConfig
 from support.market.trading_market import make_market
 from support.searching import examples
 
@@ -101,3 +105,51 @@ def test_volatility_of_the_same_day_is_the_same_in_longer_data() -> None:
         np.testing.assert_array_equal(
             trailing_volume(part, 10)[12:, column], whole_volume[37:50, column]
         )
+
+
+def test_bar_of_a_fill_at_the_decision_is_in_the_terms_of_the_fill_day() -> None:
+    """A share is split in two overnight: the bar of the decision has half its prices and twice its
+    volume.
+    """
+    venue = dataclasses.replace(find_venue("frictionless"), name="at_close", fill="same_close")
+    market = make_market(
+        ["A"],
+        [[96.0], [100.0], [50.0]],
+        [[100.0], [100.0], [50.0]],
+        factor=[[1.0], [1.0], [2.0]],
+        volume=[[1_000.0], [3_000.0], [9_000.0]],
+        instruments=(Instrument("stock", "USD", "at_close"),),
+        rules={"at_close": venue},
+    )
+    market = dataclasses.replace(
+        market, low=np.array([[90.0], [98.0], [49.0]]), high=np.array([[101.0], [104.0], [51.0]])
+    )
+    config = TradingConfig(execution=Execution(half_spread_bps=5, inside_bar=True))
+
+    tape = MarketTape.from_snapshot(market, config)
+
+    scale = tape.rules.scales[0]
+    days = [tape.day(row).liquidity for row in (1, 2)]
+    bars = [
+        (day.low_ticks[0] / scale.ticks_per_unit, day.high_ticks[0] / scale.ticks_per_unit)
+        for day in days
+        if day is not None
+    ]
+    assert bars == [(90.0, 101.0), (49.0, 52.0)]
+    traded = [day.traded[0] / scale.steps_per_unit for day in days if day is not None]
+    assert traded == [1_000, 6_000]
+
+
+def test_volumes_beyond_sixty_two_bits_count_as_the_largest() -> None:
+    """Coins of which billions trade: 1e14 coins are 1e22 steps."""
+    market = make_market(
+        ["A"],
+        [[1e-7]] * 8,
+        volume=[[1e14]] * 8,
+        instruments=(Instrument("coin", "USD", "crypto_spot"),),
+    )
+    tape = MarketTape.from_snapshot(market, TradingConfig(execution="sqrt"))
+    day = tape.day(7).liquidity
+
+    assert day is not None
+    assert (day.volume[0], day.traded[0]) == (1 << 62, 1 << 62)

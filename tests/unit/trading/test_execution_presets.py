@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ktdeval.errors import ConfigError
@@ -64,6 +65,15 @@ def test_two_orders_of_a_day_pay_together_what_one_of_their_size_pays() -> None:
 
     parts = fill_ticks(first, half, selling=False) + fill_ticks(second, half, selling=False)
     assert parts - together in (-1, 0, 1)  # the price of each order is rounded up to a tick
+
+
+def test_square_roots_of_sizes_are_those_of_floats() -> None:
+    generator = np.random.default_rng(5)
+    one = quote(Execution(impact=0.8, tick=0))
+    for share in generator.uniform(1e-6, 0.5, 50):
+        steps = int(share * VOLUME)
+        expected = PRICE * 0.8 * 0.02 * np.sqrt(steps / VOLUME)
+        assert fill_ticks(one, steps, selling=False) - PRICE == pytest.approx(expected, abs=1.001)
 
 
 def test_a_preset_by_liquidity_needs_an_activity_to_compare_with() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,19 @@ def test_a_fill_pays_half_of_the_mean_spread_of_the_days_before() -> None:
     assert fill(snapshot, "SELL").price_ticks == PRICE - 100
 
 
+def test_the_mean_is_of_the_days_with_both_quotes_up_to_the_decision() -> None:
+    # half spreads of 10, 20, -, 30, -, -, 40, 50 bps; one-sided, crossed and no quotes are none
+    bid = column(9.99, 9.98, 9.99, 9.97, 10.02, 0.0, 9.96, 9.95, 1.0)
+    ask = column(10.01, 10.02, 0.0, 10.03, 10.0, 0.0, 10.04, 10.05, 9.0)
+    snapshot = make_market(CODES[:1], [[10.0]] * 9, quotes=Quotes(bid, ask))
+
+    spreads = trailing_half_spread_ppb(snapshot, 20)[:, 0]
+
+    assert spreads.tolist() == [UNQUOTED] * 8 + [3_000_000]
+    # Of the last five days, three have quotes.
+    assert trailing_half_spread_ppb(snapshot, 5)[-1, 0] == UNQUOTED
+
+
 def test_equal_quotes_are_a_spread_of_zero_and_no_unknown_one() -> None:
     snapshot = market(quoted(10.0, 10.0))
 
@@ -91,6 +105,30 @@ def test_five_days_with_quotes_are_enough() -> None:
 
     assert fill(market(quotes), row=6).rule == "volume"
     assert fill(market(quotes), row=7).price_ticks == PRICE + 100
+
+
+def test_half_a_tick_of_the_venue_is_the_least_spread() -> None:
+    config = replace(RULES, execution=Execution(spread="quotes"))
+    day = MarketTape.from_snapshot(market(quoted(9.9999, 10.0001)), config).day(6)
+    wish = Order(0, "BUY", 0.5, "test", None, 100)
+    _, (outcome,) = execute(Account(100_000_000, {}), day, (wish,))
+
+    assert outcome.price_ticks == PRICE + 50  # of 0.01 CNY
+
+
+@pytest.mark.parametrize("row", [6, 7])
+def test_quotes_of_the_fill_day_and_later_change_no_fill(row: int) -> None:
+    later = quoted()
+    assert later.ask is not None
+    later.ask[row:, 0] = 12.0
+    before = quoted()
+    assert before.ask is not None
+    before.ask[row - 1, 0] = 12.0
+
+    paid = fill(market(quoted()), row=row).price_ticks
+
+    assert fill(market(later), row=row).price_ticks == paid
+    assert fill(market(before), row=row).price_ticks > paid
 
 
 # -- what must not be
@@ -194,6 +232,19 @@ def bars_file(folder: Path, *rows: str, bid: str = "bid", ask: str = "ask") -> l
     path = folder / "bars.csv"
     path.write_text(HEADER.format(bid=bid, ask=ask) + "\n".join(rows) + "\n", encoding="utf-8")
     return ["data", "make", "long", "--bars", str(path), "--out", str(folder / "m")]
+
+
+@pytest.mark.parametrize(("bid", "ask"), [("bid", "ask"), ("BID", "ASK"), ("买一价", "卖一价")])
+def test_quotes_are_read_from_the_bars(tmp_path: Path, bid: str, ask: str) -> None:
+    assert main(bars_file(tmp_path, *ROWS, bid=bid, ask=ask)) == 0
+    snapshot = load_snapshot(tmp_path / "m")
+    spreads = snapshot.quotes.half_spreads
+    assert spreads is not None
+
+    # A day with one quote, and a day without trade, have no spread.
+    np.testing.assert_allclose(spreads[:, 0], [0.001, 0.02 / 10.1, np.nan, np.nan])
+    # They go nowhere else: what is shown of a day has no quotes.
+    assert not hasattr(snapshot.as_of(1), "quotes")
 
 
 @pytest.mark.exhaustive

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import floor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import example, given, strategies as st
 from msgspec.structs import replace
 
 from ktdeval.errors import DataError, InvariantError
@@ -36,6 +38,7 @@ from ktdeval.trading.market_tape import (
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
 from ktdeval.trading.venue_terms import PPB, limits_of, scaled_int, terms_of
 from support.market.trading_market import CODES, make_market
+from support.searching import examples
 
 CONFIG = TradingConfig()
 MAIN = CODES["main"]
@@ -82,6 +85,13 @@ def test_trading_stops_half_a_point_before_the_boards_limit(
         assert (day.limit_up[0], day.limit_down[0]) == (up, down), open_
 
 
+def test_readers_of_a_day_cannot_change_the_market() -> None:
+    day = tape(MAIN, [10.0, 10.5]).day(1)
+    for prices in (day.open_ticks, day.close_ticks):
+        with pytest.raises(TypeError, match="read-only"):
+            prices[0] = 1  # type: ignore[index]
+
+
 def test_factor_jitter_is_ignored_until_it_has_added_up() -> None:
     days = tape(MAIN, [10.0] * 5, factor=[1.0, 1.000004, 1.000008, 1.000012, 1.000012])
     assert [bool(days.day(row).events) for row in range(5)] == [False, False, False, True, False]
@@ -116,6 +126,20 @@ def test_limits_and_scaled_numbers_are_exact_decimals() -> None:
         76_923,
         50_000,
     ], "and ex-prices down"
+
+
+def test_a_fill_day_does_not_depend_on_later_rows() -> None:
+    chance = np.random.default_rng(5)
+    opens = np.round(10 + chance.standard_normal((8, 3)), 2)
+    factor = np.cumprod(chance.choice([1.0, 1.0, 1.02], size=opens.shape), axis=0)
+    codes = [CODES["main2"], CHINEXT, MAIN]
+    whole = MarketTape.from_snapshot(make_market(codes, opens, factor=factor), CONFIG)
+
+    for row in range(8):
+        cut = MarketTape.from_snapshot(
+            make_market(codes, opens[: row + 1], factor=factor[: row + 1]), CONFIG
+        )
+        assert cut.day(row) == whole.day(row)
 
 
 # ---- overnight
@@ -187,6 +211,33 @@ def test_an_account_is_carried_overnight(name: str) -> None:
     before = dict(account.positions)
     assert open_day(account, day_with(events)) == (opened, changes, [])
     assert account.positions == before, "the account given is not changed"
+
+
+@examples(40)
+@given(
+    shares=st.integers(1, 10**7),
+    previous=st.integers(1, 10**8),
+    ratio_ppb=st.integers(10**6, 10**11),
+)
+@example(shares=1, previous=10**8, ratio_ppb=1_000_010_001)
+@example(shares=333_333, previous=7, ratio_ppb=999_989_999)
+def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, ratio_ppb: int) -> None:
+    events = change(previous, ratio_ppb)
+    opened, changes, _ = open_day(Account(0, {0: Position(shares)}), day_with(events))
+    after = opened.positions.get(0, Position(0)).shares
+    ratio = Fraction(ratio_ppb, 10**9)
+
+    assert after == floor(shares * ratio)
+    assert opened.cash_minor >= 0
+    assert (
+        abs(
+            Fraction(shares * previous, 100)
+            - after * Fraction(previous, 100) / ratio
+            - opened.cash_minor
+        )
+        <= 1
+    )
+    assert [action.cash_minor for action in changes] == [opened.cash_minor]
 
 
 def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:

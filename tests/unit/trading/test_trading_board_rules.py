@@ -35,6 +35,7 @@ from ktdeval.trading import Account, AccountConfig, MarketTape, Order, TradingCo
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
 from support.market.trading_market import make_market
+from support.tables import on_each_row
 
 RULES = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
 FEN = np.array([100])
@@ -248,6 +249,96 @@ def test_bar_on_the_first_day_is_no_listing_unless_its_date_is_given() -> None:
     assert buys(snapshot) == ["price_limit"]
     day_before = replace(snapshot, price_limits=PriceLimits(listed=("2024-02-29",)))
     assert buys(day_before) == [None]
+
+
+@on_each_row(
+    "fact, code, first_day, closes, limits, stopped",
+    # 44 % on the first day of trade alone, until the reform of 2023-04-10
+    (
+        "a main-board listing before the reform",
+        "603999.SH",
+        "2023-03-01",
+        [None, 10.0, 15.0],
+        {},
+        [None, "price_limit"],
+    ),
+    (
+        "a given listing before the first bar",
+        "603999.SH",
+        "2024-03-01",
+        [None, 10.0, 15.0],
+        {"listed": ("2019-05-06",)},
+        [None, "price_limit"],
+    ),
+    (
+        "bars before the given listing",
+        "830001.BJ",
+        "2024-03-01",
+        [10.0, 10.0, 15.0, 30.0],
+        {"listed": ("2024-03-03",)},
+        [None, None, "price_limit"],
+    ),
+    (
+        "a listing whose first bars are missing",
+        "603999.SH",
+        "2024-03-01",
+        [*[None] * 7, 20.0, 30.0],
+        {"listed": ("2024-03-01",)},
+        [*["suspended"] * 6, None, "price_limit"],
+    ),
+    (
+        "special treatment",
+        "600001.SH",
+        "2024-01-02",
+        [10.0, 10.5, 11.02],
+        {"special": [[False], [True], [False]]},
+        ["price_limit", None],
+    ),
+    (
+        "special treatment before 2026-07-06",
+        "600001.SH",
+        "2026-07-04",
+        [10.0, 10.5],
+        {"special": [[True]] * 2},
+        ["price_limit"],
+    ),
+    (
+        "special treatment from 2026-07-06 on",
+        "600001.SH",
+        "2026-07-05",
+        [10.0, 10.5],
+        {"special": [[True]] * 2},
+        [None],
+    ),
+    (
+        "special treatment on STAR",
+        "688001.SH",
+        "2024-01-02",
+        [10.0, 11.0],
+        {"special": [[True]] * 2},
+        [None],
+    ),
+)
+def test_a_buy_is_stopped_by_the_limit_of_its_listing_and_treatment(
+    fact: str,
+    code: str,
+    first_day: str,
+    closes: list[float | None],
+    limits: dict[str, Any],
+    stopped: list[str | None],
+) -> None:
+    given = {name: np.array(one) if name == "special" else one for name, one in limits.items()}
+    snapshot = market(closes, code=code, first_day=first_day)
+    dated = replace(snapshot, price_limits=PriceLimits(**given))
+
+    assert buys(dated, 200) == stopped, fact
+
+
+def test_a_suspended_day_before_the_first_bar_is_of_an_older_stock() -> None:
+    volume = [[0.0], [1e6], [1e6]]
+    prices = [[None], [10.0], [15.0]]
+    snapshot = make_market(["603999.SH"], prices, volume=volume, first="2024-01-02")
+    assert buys(snapshot) == [None, "price_limit"]
 
 
 # -- special treatment

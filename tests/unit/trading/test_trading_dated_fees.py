@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from itertools import chain
+from itertools import chain, pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, InvariantError
-from ktdeval.market import Fees, Instrument, MarketSnapshot, duty_rows
+from ktdeval.harness import Decision
+from ktdeval.market import Board, Fees, Instrument, MarketSnapshot, duty_rows, find_venue
+from ktdeval.runner.episodes.bookkeeper import Bookkeeper
+from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
+from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import (
     Account,
     AccountConfig,
@@ -26,6 +31,7 @@ from ktdeval.trading import (
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
 from ktdeval.trading.venue_terms import cost
+from support.loops import not_empty
 from support.market.trading_market import make_market
 
 DATED = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
@@ -101,6 +107,21 @@ def test_a_us_share_pays_the_fees_of_sec_and_finra_of_its_day(day: str, fee: int
     assert filled(day, "SELL", 1_000, code="AAPL", price=100.0).fee_minor == fee
 
 
+@pytest.mark.parametrize("venue", duty_rows())
+def test_each_day_of_each_venue_and_board_has_one_rate_of_each_duty(venue: str) -> None:
+    """No day without a row, none with two, and no source missing."""
+    rows = duty_rows()[venue]
+    boards = list(Board) if find_venue(venue).has_boards else [None]
+
+    for board, kind in not_empty(product(boards, {row.kind for row in rows})):
+        own = [row for row in rows if row.kind == kind and row.board in (None, board)]
+        spells = sorted((row.first, row.last) for row in own)
+        assert str(spells[0][0]) == "0001-01-01"
+        assert str(spells[-1][1]) == "9999-12-31"
+        gaps = [after[0] - before[1] for before, after in pairwise(spells)]
+        assert gaps == [np.timedelta64(1, "D")] * len(gaps), (board, kind)
+
+
 def test_each_row_that_is_not_assumed_has_an_address_to_look_it_up() -> None:
     rows = list(chain.from_iterable(duty_rows().values()))
     assert {row.status for row in rows} == {"sourced", "second_hand", "assumed"}
@@ -122,6 +143,27 @@ def test_beijing_paid_another_transfer_fee_until_all_boards_paid_one() -> None:
     # of 100,000 yuan 0.25 bps, and 0.1
     assert filled("2022-04-28", "BUY", 10_000, code="830005.BJ").fee_minor == 52_50
     assert filled("2022-04-29", "BUY", 10_000, code="830005.BJ").fee_minor == 51_00
+
+
+def test_the_fee_of_finra_has_an_upper_bound() -> None:
+    # 60,000 shares at 0.10: commission 60 of at most 1 %, SEC 0.17, FINRA 9.96 of at most 8.30
+    assert filled("2024-06-03", "SELL", 60_000, code="AAPL", price=0.1).fee_minor == 68_47
+
+
+@pytest.mark.parametrize("price", [0.5, 3.0, 10.01])
+@pytest.mark.parametrize("day", ["2007-06-01", "2022-04-28", "2023-08-28"])
+def test_a_buy_is_cut_to_the_most_lots_that_cash_covers_with_the_duties(
+    day: str, price: float
+) -> None:
+    tape = MarketTape.from_snapshot(market_on(day, price=price), DATED)
+    cash = round(30_000 * price * 100)  # of 30,000 shares without any cost
+    order = Order(0, "BUY", 0.5, "test", 1.0)
+    _, (outcome,) = execute(Account(cash, {}), tape.day(1), (order,))
+    terms = tape.rules_on(1).terms[0]
+    more, fee = cost(outcome.shares + 100, outcome.price_ticks, terms, selling=False)
+
+    assert outcome.rule == "cash"
+    assert outcome.notional_minor + outcome.fee_minor <= cash < more + fee
 
 
 @pytest.mark.parametrize("day", ["2023-08-25", "2023-08-28"])
@@ -156,6 +198,35 @@ def test_a_market_trades_under_the_duties_of_each_of_its_days(change: str) -> No
 
     assert len(set(fees[:4])) == len(set(fees[4:])) == 1
     assert fees[3] != fees[4]
+
+
+def test_a_ledger_names_each_duty_and_is_read_again(tmp_path: Path) -> None:
+    market = make_market(["600001.SH"], [[10.0]] * 4)
+    market = dataclasses.replace(market, days=np.datetime64("2023-08-25") + np.arange(4))
+    config = dataclasses.replace(DATED, max_weight=1.0)
+    books = Bookkeeper(market, MarketTape.from_snapshot(market, config), config, 0)
+    quiet = step_record(market, 0, 1)
+    actions = [
+        (Order(0, "BUY", 0.5, "a reason", None, 10_000),),
+        (Order(0, "SELL", 0.5, "a reason", None, 4_000),),
+        (Order(0, "SELL", 0.5, "a reason", None, 6_000),),
+    ]
+    steps = [
+        books.book(number, Decision(action, "model", ""), quiet)
+        for number, action in enumerate(actions)
+    ]
+    duties = [step.orders[0].duties for step in steps]
+
+    assert duties == [
+        {"transfer_fee": 1_00},
+        {"stamp_duty": 40_00, "transfer_fee": 40},  # 2023-08-27
+        {"stamp_duty": 30_00, "transfer_fee": 60},
+    ]
+
+    ledger = dataclasses.replace(ledger_of(steps), spec={"task": "test"})
+    (tmp_path / "ledger.parquet").write_bytes(encode_ledger(ledger))
+
+    assert load_ledger(tmp_path / "ledger.parquet") == ledger
 
 
 def test_the_command_shows_the_dated_duties_of_a_venue(capsys: pytest.CaptureFixture[str]) -> None:

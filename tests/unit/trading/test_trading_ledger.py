@@ -36,6 +36,13 @@ def test_navs_returns_and_days_by_hand() -> None:
     assert made.column("nav_minor").tolist() == [110_000, 99_000]
 
 
+@pytest.mark.parametrize("name", ["nav", "returns", "days"])
+def test_arrays_that_all_metrics_share_can_not_be_written(name: str) -> None:
+    shared = getattr(ledger(110_000, 99_000), name)
+    with pytest.raises(ValueError, match="read-only"):
+        shared[0] = shared[1]
+
+
 def test_return_resolution_uses_the_lowest_positive_nav() -> None:
     assert ledger(110_000, 50_000).return_resolution == pytest.approx(0.01 / 500)
     assert ledger(50_000, 0).return_resolution == pytest.approx(0.01 / 500)
@@ -51,6 +58,16 @@ def held(code: str, value_minor: int) -> dict[str, object]:
         "price_ticks": 100_000,
         "value_minor": value_minor,
     }
+
+
+def test_weights_are_fractions_of_the_nav_and_undefined_without_one() -> None:
+    positions = [held("600001.SH", 30_000), held("600002.SH", -20_000)]
+    step = step_record(MARKET, 0, 1, nav_minor=80_000, positions=positions)
+    assert step.weights == {"600001.SH": 0.375, "600002.SH": -0.25}
+
+    ruined = step_record(MARKET, 0, 1, nav_minor=0, positions=positions)
+    assert list(ruined.weights) == ["600001.SH", "600002.SH"]
+    assert np.isnan(list(ruined.weights.values())).all()
 
 
 def test_units_of_a_code_are_its_own_or_default_to_a_shares() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 
-from ktdeval.errors import DataError
 from ktdeval_judge.nav_only import (
     NavTrack,
     check_values,
@@ -20,6 +20,7 @@ from ktdeval_judge.nav_only import (
     returns_a_year,
     track_notes,
 )
+from support.refusals import refusals
 from support.terminal import Terminal
 
 MONDAY = np.datetime64("2025-06-02")
@@ -117,19 +118,19 @@ def test_a_ratio_does_not_depend_on_the_unit(scale: float) -> None:
     assert own == pytest.approx(returns.mean() / returns.std(ddof=1) * math.sqrt(252))
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ([1.0], "fewer than two days"),
-        ([1.0, 0.0], "the value of 2025-06-03 is not above 0"),
-        ([1.0, -2.0], "is not above 0"),
-        ([1.0, 1e300], r"1e\+300 on 2025-06-03 comes after 1: such growth"),
-        ([1e-300, 1e300], r"comes after 1e-300"),
-    ],
-)
-def test_values_that_no_account_has_are_refused(values: list[float], words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        check_values("nav.csv", weekdays(len(values)), np.array(values))
+def test_values_that_no_account_has_are_refused(tmp_path: Path) -> None:
+    every = [[1.0], [1.0, 0.0], [1.0, -2.0], [1.0, 1e300], [1e-300, 1e300]]
+    assert refusals(
+        tmp_path,
+        lambda values: check_values("nav.csv", weekdays(len(values)), np.array(values)),
+        every,
+    ) == snapshot("""\
+DataError: nav.csv: fewer than two days of account value; give more days
+DataError: nav.csv: the value of 2025-06-03 is not above 0; end the file before that day
+DataError: nav.csv: the value of 2025-06-03 is not above 0; end the file before that day
+DataError: nav.csv: 1e+300 on 2025-06-03 comes after 1: such growth in a day is implausible; write all values in one unit
+DataError: nav.csv: 1e+300 on 2025-06-03 comes after 1e-300: such growth in a day is implausible; write all values in one unit
+""")
 
 
 # ---- the year
@@ -227,10 +228,24 @@ def test_without_a_market_no_figure_states_one(tmp_path: Path, terminal: Termina
         assert report[name]["value"] is None
         assert "--data" in report[name]["reason"]
 
-    text = terminal.out("judge", "--nav", path)
-    assert "CNY" not in text
-    assert "without a market" in text
-    assert "annualised with 252 returns a year (--periods)" in text
+    assert terminal.text("judge", "--nav", path) == snapshot("""\
+The Sharpe ratio is not above zero: that is not evidence of skill, however long the record.
+
+Judged: nav.csv: a NAV only
+  2025-06-03 … 2025-08-22, 59 daily returns, without a market
+
+Return claimed      -0.33 %  (95 % interval -11.97 … +12.85)
+Maximum drawdown    4.87 %
+Sharpe ratio        -0.03  (95 % interval -3.89 … +3.81)
+  annualised with 252 returns a year (--periods)
+PSR                 0.49  probability that the true Sharpe ratio is above 0
+Deflated (DSR)      as PSR: one try is assumed (--trials N, or --study NAME to count them)
+
+note: A NAV has no holdings: selection, costs and look-ahead need the decisions
+note: No benchmark, alpha or beta: name the market with --data
+
+next    give the number of strategies tried with --trials N, or count them with --study NAME
+""")
 
 
 def test_the_year_can_be_said(tmp_path: Path, terminal: Terminal) -> None:
@@ -242,19 +257,21 @@ def test_the_year_can_be_said(tmp_path: Path, terminal: Terminal) -> None:
     assert "--periods 0" in terminal.error("judge", "--nav", path, "--periods", 0)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_decisions_need_a_market_and_the_refusal_names_it(
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = ""
+    for text in (
         "date,code,weight\n2025-06-02,AAPL,0.5\n",
         "date,code,side,qty\n2025-06-02,AAPL,buy,5\n",
         "date,code,side,qty,price\n2025-06-02,AAPL,buy,5,200\n",
-    ],
-)
-def test_decisions_need_a_market_and_the_refusal_names_it(
-    text: str, tmp_path: Path, terminal: Terminal
-) -> None:
-    path = tmp_path / "decisions.csv"
-    path.write_text(text)
-    error = terminal.error("judge", path)
-    assert "decisions.csv: decisions need a market" in error
-    assert "--data" in error
+    ):
+        Path("decisions.csv").write_text(text)
+        said += terminal.refusal("judge", "decisions.csv")
+
+    assert said == snapshot("""\
+ktdeval: error: decisions.csv: decisions need a market: give --data with a folder of `ktdeval data make`, or --data synthetic for the embedded market
+ktdeval: error: decisions.csv: decisions need a market: give --data with a folder of `ktdeval data make`, or --data synthetic for the embedded market
+ktdeval: error: decisions.csv: decisions need a market: give --data with a folder of `ktdeval data make`, or --data synthetic for the embedded market
+""")

@@ -7,7 +7,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -218,10 +217,7 @@ def test_a_baseline_gives_the_same_card_wherever_it_runs(
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
-def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt(
-    empty_board: Path, tmp_path: Path
-) -> None:
-    board = Path(shutil.copytree(empty_board, tmp_path / "board"))
+def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt(board: Path) -> None:
     call(*_BASELINES, board)
     first = withdraw(board)
 

@@ -33,7 +33,6 @@ from support.board.board_runs import (
     begin,
     call,
     change_rules,
-    make_run,
     plugins,
     printed,
     sums_board,
@@ -42,12 +41,6 @@ from support.board.board_runs import (
 from support.texts import errors_with
 
 WORKFLOW = ".github/workflows/board.yml"
-
-
-@pytest.fixture(scope="module")
-def board(empty_board: Path) -> Path:
-    return empty_board
-
 
 # ---- what it is
 
@@ -67,10 +60,10 @@ def test_an_empty_board_loads_checks_and_builds(board: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_run_of_the_same_task_windows_and_seeds_belongs_to_its_division(
-    board: Path, market: Path, tmp_path: Path
+    board: Path, run: Path
 ) -> None:
     rules = load_rules(board)
-    card = load_evaluation(make_run(tmp_path / "run", market) / "cards" / f"{TASK}.json")
+    card = load_evaluation(run / "cards" / f"{TASK}.json")
 
     assert division_of(rules, card) == rules.divisions[0]
     assert rules.snapshots[0].id == card.snapshot.id

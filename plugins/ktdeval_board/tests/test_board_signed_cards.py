@@ -23,13 +23,10 @@ UNKNOWN = PrivateKey.from_seed(bytes(range(2, 34)))
 
 
 @pytest.fixture
-def board(empty_board: Path, tmp_path: Path) -> Path:
+def board(board: Path) -> Path:
     """A board that has keys of two submitters."""
-    path = tmp_path / "board"
-    shutil.copytree(empty_board, path)
-    register(path, **{"a-TEAM": OWN, "Others": OTHER})
-
-    return path
+    register(board, **{"a-TEAM": OWN, "Others": OTHER})
+    return board
 
 
 def register(board: Path, **keys: PrivateKey) -> None:

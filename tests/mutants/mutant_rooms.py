@@ -25,6 +25,7 @@ FURTHER = {
     "masking": ("test_masking_oracles.py",),
     "stats": (
         "test_stats_oracles.py",
+        "test_board_ties.py",
         "test_compare_sharpe.py",
         "test_compare_statistics.py",
         "test_rank_test.py",

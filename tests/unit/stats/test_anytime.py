@@ -134,5 +134,9 @@ def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         symmetric_sequence([0.1, math.nan], RHO)
 
+    for rho, most in ((0.0, 1.0), (RHO, 0.0), (RHO, math.nan)):
+        with pytest.raises(ValueError, match="above 0"):
+            symmetric_sequence([0.1], rho, most=most)
+
     with pytest.raises(ValueError, match="above 0"):
         mixture_variance(0.0)

@@ -637,3 +637,19 @@ def test_every_metric_and_card_field_is_documented(
         for field in card_schema(TradingCard, "result-card")["properties"]
         if f"`{field}`" not in cards
     ] == []
+
+
+@on_each_row(
+    "value, reason, problem",
+    (math.inf, None, "must be finite"),
+    (-math.inf, None, "must be finite"),
+    (math.nan, None, "must be finite"),
+    (None, None, "either a value or the reason"),
+    (0.5, "too few days", "either a value or the reason"),
+    (None, "", "either a value or the reason"),
+)
+def test_a_metric_has_a_finite_value_or_the_reason_for_none(
+    value: float | None, reason: str | None, problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        MetricValue(value, 1, reason)

@@ -77,17 +77,45 @@ def test_rules_of_the_suite_are_trained_on_nothing_or_on_what_nobody_knows() -> 
     }
 
 
-@pytest.mark.parametrize(("name", "date"), LISTED["in_papers"].items())
-def test_each_model_of_the_papers_is_listed_by_whichever_host(name: str, date: str) -> None:
+def test_each_model_of_a_sourced_table_of_others_has_its_month() -> None:
+    found = {name: listed_cutoff(f"anybody/{name}", {}) for name in LISTED["guarded"]}
+    months = {name: getattr(known, "date", "unknown")[:7] for name, known in found.items()}
+    assert months == LISTED["guarded"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stepfun/step-3.5-flash",
+        "dashscope/qwen3.6-plus",
+        "minimax/MiniMax-M2.7",
+        "moonshot/kimi-k2.6",
+        "zhipu/glm-5.1",
+        "deepseek/deepseek-v4-pro",
+        "openai/o1-preview",
+    ],
+)
+def test_a_date_of_others_than_the_vendor_is_a_lower_bound(name: str) -> None:
     known = listed_cutoff(name, {})
-    assert (known if isinstance(known, str) else known.date) == date
-    assert module._listed_row(name) is not None or isinstance(known, CutoffEntry)
+
+    assert isinstance(known, CutoffEntry)
+    assert known.is_lower_bound
+    assert known.source.startswith("https://models.dev of 2026-")
 
 
 @pytest.mark.parametrize("name", BOARD_MODELS)
 def test_each_model_of_a_public_board_has_a_row(name: str) -> None:
     known = listed_cutoff(name, {})
     assert isinstance(known, CutoffEntry) or module._listed_row(name) is not None
+
+
+def test_the_vendors_word_comes_before_a_list_of_others() -> None:
+    name = module.reported_name("gpt-4.1")
+    assert name in {row["name"] for row in REPORTED}
+
+    known = listed_cutoff("openai/gpt-4.1", {})
+    assert isinstance(known, CutoffEntry)
+    assert (known.date, known.confidence) == ("2024-06-01", "vendor")
 
 
 @pytest.mark.parametrize("name", ["human/claude-opus-5", "builtin/gpt-5", "planted/memory"])

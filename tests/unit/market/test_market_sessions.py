@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.market.assembly import apply_repairs, with_repairs_that_work
+from ktdeval.errors import DataError
+from ktdeval.market.assembly import apply_repairs, assemble, with_repairs_that_work
 from ktdeval.market.checks.quality import check
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.snapshots.snapshot import Instrument
@@ -79,6 +80,24 @@ def test_two_equal_bars_and_bars_that_differ_are_none(table: pd.DataFrame) -> No
     assert "frozen_bars" not in errors(raw(table))
 
 
+@pytest.mark.parametrize(("shift", "words"), [(1, "one day late"), (-1, "one day early")])
+def test_days_that_are_all_off_by_one_are_moved_not_dropped(shift: int, words: str) -> None:
+    table = stock()
+    moved = table.assign(date=table["date"] + pd.Timedelta(days=shift))
+    source = raw(moved)
+    found = {each.rule: each for each in check(source)}
+
+    assert found["shifted_days"].examples[0].endswith(words)
+    assert "calendar_mismatch" not in found
+    with pytest.raises(DataError, match="--repair shift_days"):
+        assemble(source)
+
+    repaired = apply_repairs(source, ["shift_days"])
+    assert repaired.bars["date"].tolist() == table["date"].tolist()
+    assert repaired.indices["date"].tolist() == table["date"].tolist()
+    assert repaired.repairs == (f"shift_days: {len(table)} rows",)
+
+
 # ---- days that are all off by one
 
 
@@ -123,3 +142,18 @@ def test_a_factor_that_restarts_without_a_price_step_is_chained_as_before() -> N
 
     assert fault.repairs == ("chain_factor",)
     assert " times on " not in fault.examples[0]
+
+
+@pytest.mark.parametrize(("wrong", "right"), [(0, "keep_last"), (1, "keep_first")])
+def test_of_two_rows_that_differ_the_one_that_fits_the_series_is_advised(
+    wrong: int, right: str
+) -> None:
+    table = stock()
+    doubled = table.loc[[20]].assign(**{name: table.loc[20, name] * 2 for name in PRICES})
+    pair = [doubled, table.loc[[20]]] if wrong == 0 else [table.loc[[20]], doubled]
+    source = raw(pd.concat([table.drop(index=20), *pair], ignore_index=True))
+
+    fault = errors(source)["conflicting_rows"]
+    assert fault.repairs == (right,)
+    assert f"--repair {right}" in fault.fix
+    assert "was tried: it leaves" in fault.fix

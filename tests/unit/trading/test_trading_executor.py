@@ -474,6 +474,41 @@ def test_an_order_ends_by_the_rules(
     assert given.positions == before, "the account given is not changed"
 
 
+def test_a_fill_moves_its_notional_and_its_cost() -> None:
+    account, (outcome,) = execute(CASH, day_at(10.2), (buy(A, 2_000),))
+    assert outcome == Outcome("filled", None, "", 2_000, 102_000, 2_040_000, 1_020), (
+        "five basis points"
+    )
+    assert account == Account(100_000_000 - 2_041_020, {A: Position(2_000, 2_000)})
+
+    account, (outcome,) = execute(held(A, 2_000), day_at(10.2), (sell(A, 2_000),))
+    assert (outcome.notional_minor, outcome.fee_minor) == (2_040_000, 3_060), "fifteen basis points"
+    assert account == Account(100_000_000 + 2_040_000 - 3_060, {})
+
+    account, (outcome,) = execute(CASH, day_at(10.0123), (buy(A, 300),))
+    assert (outcome.price_ticks, outcome.notional_minor) == (
+        100_123,
+        300_369,
+    ), "adjusted prices trade in ten-thousandths"
+    assert account.cash_minor == 100_000_000 - 300_369 - 500
+
+    result, outcomes = execute(
+        held(A, 1_000, cash_minor=0), under(day_at(), FREE), (buy(CHINEXT, 400), sell(A, 1_000))
+    )
+
+    assert [outcome.status for outcome in outcomes] == [
+        "filled",
+        "filled",
+    ], "sells run first and fund the buys"
+    assert result == Account(200_000, {CHINEXT: Position(400, 400)})
+
+    account = held(A, 300, 100)
+    assert execute(account, day_at(), ()) == (account, []), "an empty action changes nothing"
+
+    account, _ = execute(held(A, 500, 200), day_at(), (sell(A, weight=0.0),))
+    assert account.positions == {A: Position(200, 200)}, "locked shares stay"
+
+
 # --- fills and costs
 
 

@@ -78,6 +78,15 @@ FIRST_DAY: list[Bar] = [
 ]
 
 
+def test_a_short_session_ends_at_its_own_close() -> None:
+    bars: list[Bar] = [
+        ("2025-11-28 14:31", 10, 10, 10, 1),
+        ("2025-11-28 18:00", 12, 12, 12, 1),
+        ("2025-11-28 18:01", 90, 90, 90, 1),  # it closed at 13:00 in New York
+    ]
+    assert fills_of(market(bars, fill="twap_day"))[0] == [0.0, 11.0, 0.0]
+
+
 def test_the_session_ends_at_the_venues_close_where_that_is_earlier() -> None:
     snapshot = market(FIRST_DAY, fill="twap_day")
     early = dataclasses.replace(snapshot.rules["us_equity"], close="15:00")
@@ -177,6 +186,18 @@ def test_orders_fill_at_the_mean_of_the_next_days_bars(fill: FillRule, price: fl
     settled = settle_at(market(SECOND_DAY), 1, fill)
     assert settled.outcomes[0].status == "filled"
     assert settled.outcomes[0].price_ticks == price * 10_000
+
+
+@pytest.mark.parametrize("fill", ["vwap_30m", "twap_day"])
+def test_bars_of_other_days_change_no_fill(fill: FillRule) -> None:
+    others: list[Bar] = [
+        (end, *(7 * number for number in numbers))
+        for end, *numbers in SECOND_DAY
+        if "11-28" not in end
+    ]
+    later: Bar = ("2025-12-01 14:31", 1, 1, 1, 1)
+    changed = market([*others, *SECOND_DAY[len(others) :], later])
+    assert settle_at(changed, 1, fill).outcomes == settle_at(market(SECOND_DAY), 1, fill).outcomes
 
 
 def test_a_day_without_bars_fills_nothing() -> None:

@@ -6,7 +6,6 @@ from ktdeval.harness import Message, ModelRequest, ToolCall
 from ktdeval.keyless import Conversation
 from support.tasks.shown_states import with_state
 
-FULL = '{"columns":["kind","title","text"],"rows":[["news","Rain","It rained."]]}'
 REMEMBERED = '{"columns":["kind","memory"],"rows":[["news","M7"],["news","M8"]]}'
 MEMORIES = "## Short-term\n\n- M7: day_+3, news, sentiment positive: It rained: twice."
 

@@ -41,7 +41,6 @@ GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
 ALL_NAMES = [*chain.from_iterable(NAMES.values())]
 OWN_NAMES = [name for name in ALL_NAMES if name != "unknown"]
 DIGITS = [code[:6] for code in CODES]
-EXCHANGE = {"SH": ("SH", "SS", "XSHG"), "SZ": ("SZ", "XSHE"), "BJ": ("BJ",)}
 
 
 DATES, SPELLED_NAMES = (beside(__file__)[name] for name in ("dates", "spelled_names"))

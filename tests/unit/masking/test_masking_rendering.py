@@ -31,7 +31,6 @@ from ktdeval.masking.mask_config import MASK_KINDS
 from support.loops import not_empty
 from support.masking.masking_market import BASE_ROW, INDEX_CODE, MARKET
 
-SECTOR = MARKET.industries[0]
 PAYLOAD: dict[str, Any] = {
     "day": DayRef(BASE_ROW + 2),
     "none": None,

@@ -22,8 +22,8 @@ from ktdeval.registry.task_files import merge_layers, task_specs
 from ktdeval.values import loads_untrusted, parse_yaml
 from ktdeval.values.config_options import build_params, option, parse_assignments, parse_scalar
 from support.advertised import advertise
-from support.refusals import refusals
 from support.tables import on_each_row
+from support.texts import errors_of
 
 HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"
 
@@ -217,8 +217,7 @@ def test_a_plugin_that_is_not_there_or_named_as_a_loaded_module_is_refused(
         "pathlib_.py/",
         "json.py",
     )
-    refused = refusals(tmp_path, lambda reference: load_plugins([reference]), references)
-    assert refused == snapshot("""\
+    assert errors_of(lambda name: load_plugins([name]), *references, folder=tmp_path) == snapshot("""\
 PluginError: --plugin itself.py: FOLDER/itself.py: no such file; give a .py file, a package folder or a module name
 PluginError: --plugin ./nowhere.py: FOLDER/nowhere.py: no such file; give a .py file, a package folder or a module name
 PluginError: --plugin .: FOLDER/__init__.py: no such file; give a .py file, a package folder or a module name
@@ -255,7 +254,7 @@ ECHO = """
 
 @pytest.mark.needs("ktdeval_models")
 def test_models_are_made_by_name_or_provider_and_mismatches_are_named(
-    write_plugin: Callable[[str, str], str], tmp_path: Path
+    write_plugin: Callable[[str, str], str],
 ) -> None:
     echo = load_plugins([write_plugin("echo_plugin", ECHO)])
     model = echo.make_model("echo/some/model-4.1", {"depth": "5", "label": 7, "dims": "a,b"})
@@ -275,14 +274,14 @@ def test_models_are_made_by_name_or_provider_and_mismatches_are_named(
         ("echo/x", {"depth": 0}),
         ("echo/plain", {"depth": 1}),
     ]
-    assert refusals(tmp_path, lambda given: echo.make_model(*given), asked) == snapshot("""\
+    assert errors_of(lambda given: echo.make_model(*given), *asked) == snapshot("""\
 UsageError: 'echo' is a provider of models; name one of its models, as in echo/NAME
 UsageError: unknown model 'builtin/momentun'; did you mean 'builtin/momentum' or 'builtin/random' or 'builtin/memory'?
 ConfigError: model echo: unknown field 'deph'; did you mean 'depth'?
 ConfigError: model echo: depth: expected a value of at least 1, was 0
 UsageError: model echo/plain takes no arguments, was given depth
 """)
-    assert refusals(tmp_path, echo.make_metric, ["needs_more"]) == snapshot(
+    assert errors_of(echo.make_metric, "needs_more") == snapshot(
         "PluginError: metric needs_more of plugin echo_plugin needs a package that is not installed: No module named 'a_module_that_is_not_installed'\n"
     )
 
@@ -602,7 +601,7 @@ def test_integers_up_to_the_ends_of_64_bits_are_read_from_each_form(number: int)
         parse_yaml(f"a: {text}0", "here")
 
 
-def test_a_parameter_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_parameter_that_does_not_fit_is_refused_by_name() -> None:
     wrong: list[dict[str, object]] = [
         {"number": "x"},
         {"number": 1.5},
@@ -610,8 +609,7 @@ def test_a_parameter_that_does_not_fit_is_refused_by_name(tmp_path: Path) -> Non
         {"share": "2"},
         {"names": "a"},
     ]
-    refused = refusals(tmp_path, lambda given: build_params(Everything, given, "here"), wrong)
-    assert refused == snapshot("""\
+    assert errors_of(lambda given: build_params(Everything, given, "here"), *wrong) == snapshot("""\
 ConfigError: here: number: expected an integer, was 'x'
 ConfigError: here: number: expected an integer, was 1.5
 ConfigError: here: on: expected true or false, was 'maybe'

@@ -9,7 +9,6 @@ import json
 import math
 import random
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,8 +53,8 @@ from support.figures.scoring_cases import (
     scoring_card,
     scoring_inputs,
 )
-from support.refusals import refusals
 from support.tables import on_each_row
+from support.texts import errors_of
 
 REAL = market(synthetic=False)
 STEERED = {**TASK, "never_ranked": "a person steered it"}
@@ -656,7 +655,7 @@ def test_inputs_that_contradict_each_other_are_refused(
         build(dataclasses.replace(given(), **case[0]))
 
 
-def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(tmp_path: Path) -> None:
+def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin() -> None:
     base = scoring_inputs()
     changes: list[dict[str, Any]] = [
         {"extra": Score(1.0, 1)},
@@ -671,10 +670,11 @@ def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(tmp_path
     ]
     made = [{**base.scores, **change} for change in changes]
     missing = {name: score for name, score in base.scores.items() if name != "distance"}
-    refused = refusals(
-        tmp_path,
+    refused = errors_of(
         lambda scores: build_scoring_card(dataclasses.replace(base, scores=scores)),
-        [*made, missing, list(missing)],
+        *made,
+        missing,
+        list(missing),
     )
     assert refused == snapshot("""\
 PluginError: task name_probe: score 'extra' is not defined in its scores

@@ -11,9 +11,9 @@ from ktdeval.harness.arguments import AssetArg, Bounds, DayArg, Length, ToolArgu
 from ktdeval.harness.tool_definition import Refusal, Tool, call, json_tool, tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from support.masking.masking_market import BASE_ROW, CODES, MARKET, lens_of
-from support.refusals import refusals
 from support.searching import examples
 from support.tables import beside, on_each_row
+from support.texts import errors_of
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -424,7 +424,7 @@ def _hidden_type(context, price: "Decimal"):
     """Text."""
 
 
-def test_a_function_that_makes_no_tool_is_refused_by_name(tmp_path):
+def test_a_function_that_makes_no_tool_is_refused_by_name():
     functions = (
         _no_context,
         _no_docstring,
@@ -435,7 +435,7 @@ def test_a_function_that_makes_no_tool_is_refused_by_name(tmp_path):
         _wrong_doc,
         _hidden_type,
     )
-    assert refusals(tmp_path, tool, functions) == snapshot("""\
+    assert errors_of(tool, *functions) == snapshot("""\
 PluginError: tool _no_context: the first parameter must be the context
 PluginError: tool _no_docstring: a docstring is missing; its text is what the model reads
 PluginError: tool _no_annotation: parameter k: an annotation is missing

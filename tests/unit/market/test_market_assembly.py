@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import tracemalloc
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import exchange_calendars
@@ -27,7 +26,7 @@ from ktdeval.market.snapshots.snapshot import (
 )
 from ktdeval.market.sources import raw_tables as tables
 from support.market.raw_market import bars, changed, market, same, without
-from support.refusals import refusals
+from support.texts import errors_of
 
 
 def test_the_factor_holds_until_it_changes_and_is_one_before_the_first_bar() -> None:
@@ -212,7 +211,7 @@ def test_arrays_can_not_be_written(snapshot: MarketSnapshot) -> None:
             levels[0] = levels[1]
 
 
-def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
     (index,) = snapshot.indices
     no_time = np.where(np.arange(len(snapshot.days)) == 1, np.datetime64("NaT"), snapshot.days)
     changes: list[dict[str, Any]] = [
@@ -231,7 +230,7 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot, tmp_path
         {"meta": dataclasses.replace(snapshot.meta, source=None)},
         {"meta": dataclasses.replace(snapshot.meta, synthetic="no")},
     ]
-    refused = refusals(tmp_path, lambda change: dataclasses.replace(snapshot, **change), changes)
+    refused = errors_of(lambda change: dataclasses.replace(snapshot, **change), *changes)
     assert refused == inline_snapshot.snapshot("""\
 DataError: snapshot tiny: close has shape (2, 3), expected (5, 3)
 DataError: snapshot tiny: close has objects, expected numbers
@@ -363,7 +362,7 @@ def test_ranges_of_a_decade_share_its_calendar_with_correct_sessions(
 
 
 def test_windows_that_hold_nothing_are_refused_with_the_reason(
-    days: np.ndarray, tmp_path: Path
+    days: np.ndarray,
 ) -> None:
     assert window_rows(days, str(days[1]), str(days[3])) == (
         1,
@@ -378,7 +377,7 @@ def test_windows_that_hold_nothing_are_refused_with_the_reason(
         (days, "2024-13-01", "2024-02-01"),
         (days[:1], "2024-01-02", "2024-01-02"),
     )
-    refused = refusals(tmp_path, lambda given: window_rows(*given), wrong)
+    refused = errors_of(lambda given: window_rows(*given), *wrong)
     assert refused == inline_snapshot.snapshot("""\
 DataError: window 2026-05-01…2026-05-09 lies outside the data, which allow 2023-12-04…2026-05-08 (nothing is filled on the first day, which only decides); choose a window inside, such as by --windows FIRST:LAST, or other data
 DataError: window 2023-12-01…2023-12-06 lies outside the data, which allow 2023-12-04…2026-05-08 (nothing is filled on the first day, which only decides); choose a window inside, such as by --windows FIRST:LAST, or other data
@@ -396,7 +395,7 @@ DataError: window 2024-01-02…2024-01-02 lies outside the data, which allow no 
 
     # days that sort as texts have one form
     others = (np.datetime64("NaT", "D"), "20240102", "2024-W01-2", "2024-01-02 ")
-    assert refusals(tmp_path, parse_day, others) == inline_snapshot.snapshot("""\
+    assert errors_of(parse_day, *others) == inline_snapshot.snapshot("""\
 DataError: 'NaT' is not a date; write it as 2024-01-02
 DataError: '20240102' is not a date; write it as 2024-01-02
 DataError: '2024-W01-2' is not a date; write it as 2024-01-02

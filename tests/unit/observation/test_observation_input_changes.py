@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from ktdeval.observation import (
     parse_change,
     shown_fields,
 )
-from support.refusals import refusals
+from support.texts import errors_of
 
 DAY = 7
 STATE: dict[str, Any] = {
@@ -186,7 +185,7 @@ def test_a_single_asset_s_figures_get_the_other_sign_or_are_halved() -> None:
 # ---- refusals
 
 
-def test_a_change_of_another_form_is_one_line(tmp_path: Path) -> None:
+def test_a_change_of_another_form_is_one_line() -> None:
     texts = (
         "MOM_12_1",
         "=1",
@@ -196,7 +195,7 @@ def test_a_change_of_another_form_is_one_line(tmp_path: Path) -> None:
         f"news.title={'a' * 201}",
         "news.title=a\tb",
     )
-    assert refusals(tmp_path, parse_change, texts) == snapshot("""\
+    assert errors_of(parse_change, *texts) == snapshot("""\
 UsageError: --change 'MOM_12_1': expected FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of asset_0042=1.5', order=shuffled, or each
 UsageError: --change '=1': expected FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of asset_0042=1.5', order=shuffled, or each
 UsageError: --change 'order=3': order can only be reversed or shuffled, for all stocks together
@@ -207,7 +206,7 @@ UsageError: --change 'news.title=a\\tb': a text may have at most 200 printable c
 """)
 
 
-def test_what_can_t_be_changed_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_what_can_t_be_changed_is_refused_in_one_line() -> None:
     texts = (
         "MOM_12=1",
         "news.tone=1",
@@ -217,7 +216,7 @@ def test_what_can_t_be_changed_is_refused_in_one_line(tmp_path: Path) -> None:
         "status=1",
         "performance.benchmark_return_pct=reversed",
     )
-    assert refusals(tmp_path, changed, texts) == snapshot("""\
+    assert errors_of(changed, *texts) == snapshot("""\
 CannotChangeError: the step shows no MOM_12; did you mean 'MOM_12_1'?
 CannotChangeError: the step shows no news.tone; did you mean 'news.title' or 'news.stock_ids' or 'news.day'?
 CannotChangeError: news.day names a stock or a day, which can't be changed; change another of its values

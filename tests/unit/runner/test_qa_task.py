@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ from ktdeval.testing import ConformanceError, check_scoring_task, random_snapsho
 from ktdeval.values import from_plain
 from ktdeval_builtin.react import ReactAgent
 from support.figures.scoring_cases import record as answer_record
-from support.refusals import refusals
 from support.tables import on_each_row
+from support.texts import errors_with
 
 SAMPLES = [
     {"question": "2 + 3?", "gold": "5"},
@@ -243,7 +242,7 @@ def test_samples_that_cannot_be_recorded_are_refused(sample: Any, problem: str) 
         task_of(samples=[{"question": "?", **sample}])
 
 
-def test_scores_are_names_and_score_is_a_function(tmp_path: Path) -> None:
+def test_scores_are_names_and_score_is_a_function() -> None:
     wrong: list[dict[str, Any]] = [
         {"scores": "accuracy"},
         {"scores": ()},
@@ -253,7 +252,7 @@ def test_scores_are_names_and_score_is_a_function(tmp_path: Path) -> None:
         {"score": 0.5},
         {"score": lambda answer: True},
     ]
-    assert refusals(tmp_path, lambda given: task_of(**given), wrong) == snapshot("""\
+    assert errors_with(task_of, *wrong) == snapshot("""\
 ConfigError: task sums: scores: expected names such as ('accuracy',), was 'accuracy'
 ConfigError: task sums: scores: expected names such as ('accuracy',), was ()
 ConfigError: task sums: scores: expected names such as ('accuracy',), was (1,)

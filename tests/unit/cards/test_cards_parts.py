@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import structs
 
@@ -17,12 +18,21 @@ from ktdeval.calls.prices import Price, PriceEntry
 from ktdeval.calls.record import ANSWERED, CallRecord
 from ktdeval.cards import System, parse_card
 from ktdeval.cards.card_reading import attached_block
+from ktdeval.cards.fields.activity import episode_tokens
 from ktdeval.cards.fields.calls import call_problems
 from ktdeval.cards.fields.certificate import NOTHING_HIDDEN
 from ktdeval.cards.fields.cost import CardPrices
 from ktdeval.cards.fields.coverage import Coverage
+from ktdeval.cards.fields.cutoff import _count_sides
 from ktdeval.cards.fields.episode_parts import RoleUsage, Served
-from ktdeval.cards.fields.fact_types import FurtherModelPart, SideDays, TaskPart, WindowPart
+from ktdeval.cards.fields.fact_types import (
+    CutoffEntry,
+    FurtherModelPart,
+    SideDays,
+    TaskPart,
+    WindowPart,
+)
+from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.cards.fields.metrics import metrics_of
 from ktdeval.cards.fields.recorded_facts import DerivationBasis
 from ktdeval.cards.fields.roles import derive_roles, role_problems, role_rows, sum_known
@@ -33,6 +43,7 @@ from ktdeval.cards.fields.task import (
     task_problems,
     task_rows,
 )
+from ktdeval.errors import CardError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.market import Document, Documents
 from ktdeval.registry import load_plugins
@@ -41,6 +52,7 @@ from ktdeval.values import dumps_pretty
 from support.figures.card_cases import PROVENANCE, card, typed
 from support.figures.compare_cards import make_card
 from support.figures.metric_cases import market, spec
+from support.tables import on_each_row
 
 
 @pytest.mark.parametrize(
@@ -237,14 +249,40 @@ def test_tokens_of_a_further_model_are_not_paid_at_the_price_of_the_own_one() ->
     assert prices.cost(usage, [role_usage("critic", "quick")]) == pytest.approx(2.8 + 1.4)
 
 
-@pytest.mark.parametrize(("looked_up", "problems"), [(3, 0), (4, 1)])
-def test_no_more_replies_looked_something_up_than_there_are(looked_up: int, problems: int) -> None:
+@on_each_row(
+    "model, looked_up, problems",
+    ("", 3, []),
+    ("", 4, ["are more than its 3 replies"]),
+    ("quick", 3, []),
+    ("slow", 3, ["is not a model of this card"]),
+)
+def test_replies_are_of_models_on_the_card_and_no_more_looked_up(
+    model: str, looked_up: int, problems: list[str]
+) -> None:
     (episode,) = typed(card()).episodes
-    served = Served(name="momentum", replies=3, looked_up=looked_up)
+    served = Served(name="momentum", model=model, replies=3, looked_up=looked_up)
 
-    found = list(served_problems(0, structs.replace(episode, served=[served]), set()))
+    found = served_problems(0, structs.replace(episode, served=[served]), {"quick"})
 
-    assert len(found) == problems
+    assert [problem for _, problem in found] == problems
+
+
+def test_tokens_that_no_provider_counted_are_none_with_the_reason() -> None:
+    (episode,) = typed(card()).episodes
+    assert episode_tokens(structs.replace(episode, uncounted=2)) == EpisodeMetric(
+        value=None, n=0, reason="the provider did not count the tokens of 2 replies"
+    )
+
+
+def test_a_window_without_days_lies_on_no_side() -> None:
+    cutoff = CutoffEntry(date="2024-01", confidence="given", source="given")
+    none = np.array([], dtype="datetime64[D]")
+    assert _count_sides(none, None, cutoff) == SideDays(before=0, across=0, after=0)
+
+
+def test_a_page_in_place_of_a_card_is_known_by_its_first_letters() -> None:
+    with pytest.raises(CardError, match=r"^c\.json: by its first bytes it is a web page"):
+        parse_card("<!DOCTYPE html><html><body>404</body></html>", "c.json")
 
 
 def test_a_card_of_a_task_that_hides_nothing_has_nothing_to_certify() -> None:

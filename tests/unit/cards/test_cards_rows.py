@@ -803,6 +803,12 @@ def test_counts_that_contradict_each_other_are_named(
     assert found == [((*IN_CALLS, *problem[0]), problem[1])]
 
 
+def test_calls_of_which_none_was_answered_have_no_response_time() -> None:
+    none = {"median": None, "p90": None, "p99": None, "longest": None}
+    found = call_problems(calls_of(answered=0, latency_s=none), {})
+    assert "latency_s" not in {place[-1] for place, _ in found}
+
+
 @pytest.mark.parametrize(
     ("changes", "totals", "place", "text"),
     [

@@ -329,6 +329,31 @@ def test_a_strangers_card_leaves_the_mask_effects_of_a_submitter() -> None:
     assert mask_effects([bright, blinded, theirs]) == mask_effects([bright, blinded]) != []
 
 
+def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
+    bright, blinded = mask_cards(("bright", "blinded"))
+    assert {row["effect"] for row in mask_effects([bright, blinded])} == {"memory_premium"}
+    assert mask_effects([blinded]) == []
+
+    cells = dict.fromkeys(product(OVERLAPPING, (0, 1)), 0.0)
+    low = {"value": False, "reasons": ["the model decided 93.1 % of 548 steps; 95 % are needed"]}
+    withdrawn = Erratum("c" * 64, "2026-01-01", "withdrawn", "x")
+    pairs = {
+        "another call": (masked("bright", cells, call={"temperature": 0.0}), blinded),
+        "other prices": (
+            bright,
+            changed(blinded, lambda card: card["task"]["config"].update(rebase_prices=True)),
+        ),
+        "no verdict": (bright, replace(blinded, verdict=None)),
+        "withdrawn": (bright, replace(blinded, errata=(withdrawn,))),
+        "no rank": (changed(bright, lambda card: card.update(rankable=low)), blinded),
+    }
+    for why, pair in pairs.items():
+        assert mask_effects(pair) == [], why
+
+    second = replace(bright, card_id="d" * 64)
+    assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
+
+
 def shorten_w3(card) -> None:
     """Let a card's window W3 have one day, so that it does not mix with the others."""
     card["left_out"] = {"W3": "the lengths differ too much"}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval.attribution import attribute
 from ktdeval.errors import DataError, StoreError
 from ktdeval.harness import SIGNAL_FORM, TranscriptEntry
 from ktdeval.market import MarketSnapshot, load_snapshot
@@ -140,6 +141,22 @@ def test_levels_and_lines_match_the_ledger_and_the_card(
         )
 
     assert paid > 0
+
+
+def test_lines_match_the_attribution(
+    series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot
+) -> None:
+    for episode in not_empty(series["episodes"]):
+        split = attribute(ledgers[episode["id"]], snapshot)
+        column = split.line_names.index("selection")
+        assert episode["selection"] == pytest.approx(
+            np.cumsum(split.linked_lines[:, column]).tolist(), rel=1e-5
+        )
+        assert episode["selection_daily"] == pytest.approx(split.selection.tolist(), rel=1e-5)
+        assert list(episode["exposures"]) == list(split.factor_names)
+        assert list(episode["exposures"].values()) == pytest.approx(
+            split.mean_exposures().tolist(), rel=1e-5
+        )
 
 
 def test_envelope_is_the_one_that_anyone_gets(

@@ -84,6 +84,18 @@ def test_a_person_is_asked_one_thing_at_a_time() -> None:
     assert person.reply(RESEARCH).content == "one"
 
 
+def test_who_leaves_fails_no_call_and_can_be_asked_again() -> None:
+    class Leaving:
+        def ask(self, _moment: ShownRequest) -> Act:
+            raise KeyboardInterrupt
+
+    person = Person(Leaving)
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            person.reply(RESEARCH)
+
+
 def test_a_person_costs_nothing_and_draws_no_chance() -> None:
     traits = model_traits(seated()[0])
 

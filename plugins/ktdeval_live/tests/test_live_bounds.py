@@ -90,6 +90,17 @@ def test_shorts_tie_up_their_margin() -> None:
     assert low[1] == pytest.approx(1.010 * 0.90 - 1)
 
 
+def test_asset_without_a_bar_has_no_part_until_it_trades_again() -> None:
+    halted = {**CLOSES, "AA": [10.0, 10.0, None, 12.0, 12.0]}
+    opens = {**OPENS, "AA": [10.0, 10.0, None, 12.1, 12.0]}
+    low, high = return_bounds(market(halted, opens), rules(), 0, ACCOUNT, GAP_ON_SECOND)
+
+    assert high[1] == ACCOUNT.whole[1]  # B fell, A did not trade: the account's is the greatest
+    assert low[1] == pytest.approx(1.010 * 0.95 - 1)
+    # half in A, half in B until its close: A is 0.5 of 0.95, and goes from 10 to 12.1
+    assert high[2] == pytest.approx((1 + 0.21 * 0.5 / 0.95) * 1.020 - 1)
+
+
 def test_split_moves_nothing() -> None:
     closes = {**CLOSES, "AA": [10.0, 10.0, 11.0, 6.0, 6.0]}
     opens = {**OPENS, "AA": [10.0, 10.0, 10.0, 6.05, 6.0]}

@@ -30,6 +30,7 @@ from ktdeval.trading.types import Account
 from ktdeval.values import derive_seed
 from ktdeval_deanon.attacker_prompt import quarter_words
 from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
+from support.loops import not_empty
 from support.masking.deanon_play import (
     MARCH,
     PROBES,
@@ -68,6 +69,17 @@ def spread_of(shares: Counter[str]) -> int:
     return max(shares.values()) - min(shares.values())
 
     return max(shares.values()) - min(shares.values())
+
+
+def test_every_probe_is_a_member_that_trades_on_a_decision_day_inside_the_window() -> None:
+    first = MARKET.day_index("2024-03-01")
+    last = MARKET.day_index("2024-03-29")
+    for probe in not_empty(drawn(44, 2, 5), 44):
+        assert first <= probe.row < last  # at its last close an episode decides no more
+        assert MARKET.member[probe.row, probe.asset]
+        assert np.isfinite(MARKET.close[probe.row, probe.asset])
+        assert MARKET.volume[probe.row, probe.asset] > 0
+        assert MARKET.boards[probe.asset] is probe.board
 
 
 def test_boards_get_equal_shares_as_far_as_they_have_members() -> None:

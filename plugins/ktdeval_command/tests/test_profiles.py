@@ -24,7 +24,7 @@ from ktdeval_command.profiles import (
 from ktdeval_command.program import Start, run_program
 from ktdeval_command.sandbox import Sandbox
 from ktdeval_command.workspace import ProgramWorkspaces
-from support.texts import errors_of
+from support.texts import error_lines, errors_of
 
 VALUES = StepValues(
     bridge="http://127.0.0.1:1001",
@@ -254,33 +254,21 @@ def test_json_is_written_whatever_a_value_contains() -> None:
     assert json.loads(written) == {values.prompt: ['"},\n\\', 1, None, {"m": "ü"}]}
 
 
-@pytest.mark.parametrize(
-    ("profile", "prompt", "message"),
-    [
-        (
-            Profile(arguments=("{prompt}",)),
-            "x" * 131_072,
-            "profile: 1: 131,072 bytes are more than the system passes on in one argument or"
-            " variable (131,071); give {prompt} by stdin, or let the program read {task_file}",
-        ),
-        (
-            Profile(environment={"TASK": "{prompt}"}),
-            "\ud800",
-            "profile: TASK: contains half a surrogate pair, which is not valid text; remove it",
-        ),
-        (
-            Profile(environment={"TASK": "{prompt}"}),
-            "a\0b",
-            "profile: TASK: contains the character U+0000; remove it",
-        ),
-    ],
-)
-def test_values_that_the_system_can_not_pass_on(
-    profile: Profile, prompt: str, message: str
-) -> None:
-    with pytest.raises(ConfigError) as error:
+def test_values_that_the_system_can_not_pass_on() -> None:
+    def prepare(profile: Profile, prompt: str) -> None:
         prepare_start(profile, ("agent",), replace(VALUES, prompt=prompt))
-    assert str(error.value) == message
+
+    in_environment = Profile(environment={"TASK": "{prompt}"})
+
+    assert error_lines(
+        lambda: prepare(Profile(arguments=("{prompt}",)), "x" * 131_072),
+        lambda: prepare(in_environment, "\ud800"),
+        lambda: prepare(in_environment, "a\0b"),
+    ) == snapshot("""\
+ConfigError: profile: 1: 131,072 bytes are more than the system passes on in one argument or variable (131,071); give {prompt} by stdin, or let the program read {task_file}
+ConfigError: profile: TASK: contains half a surrogate pair, which is not valid text; remove it
+ConfigError: profile: TASK: contains the character U+0000; remove it
+""")
 
 
 # ---- files that are no profile

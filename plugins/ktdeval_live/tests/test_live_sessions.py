@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
 from ktdeval.market import Instrument, find_venue
@@ -23,6 +24,7 @@ from ktdeval_live.page.write import write_page
 from ktdeval_live.publication.publication_evidence import Level, weakest
 from support.live.live_pages import Shape, generated_page
 from support.market.trading_market import make_market
+from support.texts import errors_of
 
 MARGIN = timedelta(minutes=10)
 
@@ -98,20 +100,19 @@ def test_test_without_a_session_is_refused() -> None:
         schedule("us", {"XNYS": "next_open"}, "2026-01-03", "2026-01-04", MARGIN)
 
 
-@pytest.mark.parametrize(
-    ("fill", "reason"),
-    [
-        ("same_close", "at the close of its decision, which is impossible in a forward test"),
-        ("vwap_30m", "at vwap_30m, a price of bars within days, which a forward test does not"),
-        ("twap_day", "at twap_day, a price of bars within days, which a forward test does not"),
-    ],
-)
-def test_rules_that_a_forward_test_can_not_fill_by_are_refused(fill: Any, reason: str) -> None:
-    rules = dataclasses.replace(find_venue("us_equity"), fill=fill)
+def test_rules_that_a_forward_test_can_not_fill_by_are_refused() -> None:
     instruments = (Instrument("stock", "USD", "us_equity"),)
-    snapshot = make_market(["A"], [[10.0]] * 2, instruments=instruments, rules={"us_equity": rules})
-    with pytest.raises(ConfigError, match=f"^A fills {reason}"):
-        fill_rules(snapshot, TradingConfig())
+
+    def fill_by(fill: Any) -> None:
+        rules = {"us_equity": dataclasses.replace(find_venue("us_equity"), fill=fill)}
+        market = make_market(["A"], [[10.0]] * 2, instruments=instruments, rules=rules)
+        fill_rules(market, TradingConfig())
+
+    assert errors_of(fill_by, "same_close", "vwap_30m", "twap_day") == snapshot("""\
+ConfigError: A fills at the close of its decision, which is impossible in a forward test; choose a task whose orders fill later
+ConfigError: A fills at vwap_30m, a price of bars within days, which a forward test does not collect; choose a task whose orders fill at opens or closes
+ConfigError: A fills at twap_day, a price of bars within days, which a forward test does not collect; choose a task whose orders fill at opens or closes
+""")
 
 
 # ---- what follows from sessions

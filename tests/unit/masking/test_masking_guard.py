@@ -7,6 +7,7 @@ from itertools import chain
 
 import pytest
 from hypothesis import given, strategies as st
+from inline_snapshot import snapshot
 
 from ktdeval.errors import LeakError
 from ktdeval.market import Documents, Entity, Execution, execution_words, find_execution
@@ -36,6 +37,7 @@ from support.masking.spellings import CODE_STYLES, HARMLESS, spell
 from support.paths import REPOSITORY
 from support.searching import examples
 from support.tables import beside, on_each_row
+from support.texts import error_lines
 
 GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
 ALL_NAMES = [*chain.from_iterable(NAMES.values())]
@@ -494,19 +496,13 @@ def test_a_common_word_is_an_identity_only_as_it_is_spelled():
 def test_prompt_with_a_common_word_of_the_market_is_refused_with_a_remedy():
     market = replace(MARKET, industries=("coins", *MARKET.industries[1:]))
     guard = LeakGuard(lens_of("blinded"), market)
-    with pytest.raises(
-        LeakError,
-        match=r"a system message holds 'coins', a code, name or industry .* rename it in the",
-    ):
-        guard.check("the number of shares or coins", "a system message")
-
-    with pytest.raises(
-        LeakError, match=r"holds a company or industry name at .* build it from payload field types"
-    ):
-        guard.check("we like Quillmark")
-
-    with pytest.raises(
-        LeakError,
-        match=r"a calendar date at .* if it is a number in the task's config that looks like a date",
-    ):
-        guard.check("at most 20240110 calls")
+    refused = error_lines(
+        lambda: guard.check("the number of shares or coins", "a system message"),
+        lambda: guard.check("we like Quillmark"),
+        lambda: guard.check("at most 20240110 calls"),
+    )
+    assert refused == snapshot("""\
+LeakError: leak guard: a system message holds 'coins', a code, name or industry of this market, at characters 24…29 of 29, which the mask hides; if it is only a word of a prompt, rename it in the market's source and import it again, or leave the asset out
+LeakError: leak guard: text for the model holds a company or industry name at characters 8…17 of 17, which the mask hides; build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text
+LeakError: leak guard: text for the model holds a calendar date at characters 8…16 of 22, which the mask hides; if it is a number in the task's config that looks like a date, choose another number; otherwise build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text
+""")

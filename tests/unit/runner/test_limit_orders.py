@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
-from ktdeval.errors import ConfigError
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import Board, MarketSnapshot, board_of
 from ktdeval.market.snapshots.storage import load_snapshot
@@ -22,6 +22,7 @@ from ktdeval.trading.ledger import Ledger, OrderRecord
 from support.runs.export_runs import script
 from support.runs.forging import execute_again
 from support.runs.run_support import SAME_MASK, WINDOW, Done, ktdeval
+from support.texts import errors_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "limit_orders.yaml"
 TASK = "bright_limit_orders"
@@ -151,23 +152,27 @@ def test_a_forged_limit_with_a_card_that_agrees_does_not_verify(
 # ---- which tasks take limits
 
 
-@pytest.mark.parametrize(
-    ("task", "more", "problem"),
-    [
-        ("blinded_fixed_candidate", "round_digits: 3", "would reveal the prices that round_digits"),
-        ("blinded_memory_only", "seed_note: x", "mode memory_only shows no prices"),
-        ("market_blinded", "noise_pct: 1.0", "would reveal the prices that round_digits"),
-        ("market_blinded", "answers: stances", "only orders have limits"),
-    ],
-)
-def test_a_task_that_hides_prices_or_asks_for_decisions_takes_no_limits(
-    tmp_path: Path, task: str, more: str, problem: str
-) -> None:
-    added = "" if more.startswith("seed_note") else f", {more}"
+def test_a_task_that_hides_prices_or_asks_for_decisions_takes_no_limits(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text(
-        "family: own\nversion: '1'\nvariants:\n"
-        f"  mine: {{extends: {task}, summary: x, trading: {{limit_orders: true}}{added}}}\n"
-    )
-    with pytest.raises(ConfigError, match=problem):
+
+    def make(extended: str) -> None:
+        path.write_text(
+            "family: own\nversion: '1'\nvariants:\n"
+            f"  mine: {{extends: {extended}, summary: x, trading: {{limit_orders: true}}}}\n"
+        )
         load_plugins([str(path)]).make_task("mine")
+
+    refused = errors_of(
+        make,
+        "blinded_fixed_candidate, round_digits: 3",
+        "blinded_memory_only",
+        "market_blinded, noise_pct: 1.0",
+        "market_blinded, answers: stances",
+        folder=tmp_path,
+    )
+    assert refused == snapshot("""\
+ConfigError: FOLDER/mine.yaml: variants: mine: trading.limit_orders: fills within a limit would reveal the prices that round_digits and noise_pct hide; remove one of the two
+ConfigError: FOLDER/mine.yaml: variants: mine: trading: limit_orders: mode memory_only shows no prices, but fills within a limit would reveal them; leave out limit_orders
+ConfigError: FOLDER/mine.yaml: variants: mine: trading.limit_orders: fills within a limit would reveal the prices that round_digits and noise_pct hide; remove one of the two
+ConfigError: FOLDER/mine.yaml: variants: mine: trading: limit_orders: only orders have limits, but the task asks for decisions; set answers: orders, or leave out limit_orders
+""")

@@ -114,7 +114,7 @@ test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
 # Texts that a command prints stand in its tests as snapshots. SNAPSHOTS=FILE: of one file or folder alone.
 SNAPSHOTS = $(shell grep -rl 'inline_snapshot' --include='test_*.py' tests tasks plugins)
 snapshots: $(VENV)/.installed-dev
-	env $(MEMORY) $(BIN)/python -m pytest -p no:schemathesis -p no:xdist --inline-snapshot=fix $(SNAPSHOTS)
+	env $(MEMORY) PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -p no:schemathesis -p no:xdist --inline-snapshot=fix $(SNAPSHOTS)
 
 test-all: test test-rooms test-rest
 	@echo "not run: make test-frameworks, make test-inspect, make test-qlib, make test-ray, make test-rl and make test-llm, which need extras of their own"

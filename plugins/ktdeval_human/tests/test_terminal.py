@@ -130,7 +130,7 @@ Hold at most 20 stocks.
 >   1 snapshot: One stock.
 > nothing was looked up in this step
 > orders: none
-> ! drop: expected the number of a row, 1 to 0
+> ! drop: there is no row yet; add one first
 > ! 'dance' is neither a command nor a tool; type `help` or `tools`
 > ! '7' is neither a command nor a tool; type `help` or `tools`
 > \

@@ -87,7 +87,7 @@ def _parse_exposures(text: str) -> tuple[int, ...]:
         is_number = number.isascii() and number.isdigit() and len(number) <= len("10000")
         if not is_number or int(number) > _MAX_EXPOSURES:
             raise UsageError(
-                f"--exposures {text}: {part!r} is not a whole number up to {_MAX_EXPOSURES:,}; give"
+                f"--exposures {text!r}: {part!r} is not a whole number up to {_MAX_EXPOSURES:,}; give"
                 " numbers such as 0,1,4,16,64"
             )
         numbers.append(int(number))

@@ -373,9 +373,9 @@ def test_wrong_numbers_are_refused_before_the_market_is_opened(terminal: Termina
     ]
 
     assert "".join(errors) == snapshot("""\
-ktdeval: error: --exposures 1,many: 'many' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
-ktdeval: error: --exposures 99999: '99999' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
-ktdeval: error: --exposures : '' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
+ktdeval: error: --exposures '1,many': 'many' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
+ktdeval: error: --exposures '99999': '99999' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
+ktdeval: error: --exposures '': '' is not a whole number up to 10,000; give numbers such as 0,1,4,16,64
 ktdeval: error: --width 30: give a multiple of 4, such as 160
 """)
 

@@ -506,3 +506,15 @@ LeakError: leak guard: a system message holds 'coins', a code, name or industry 
 LeakError: leak guard: text for the model holds a company or industry name at characters 8…17 of 17, which the mask hides; build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text
 LeakError: leak guard: text for the model holds a calendar date at characters 8…16 of 22, which the mask hides; if it is a number in the task's config that looks like a date, choose another number; otherwise build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text
 """)
+
+
+@on_each_row(
+    "letters, plain",
+    ("\u0142\u0141", "lL"),  # with a stroke
+    ("\u00f8\u00d8", "oO"),
+    ("\u0131", "i"),  # without a dot
+    ("\u029f\u1d00", "la"),  # small capitals
+    ("\U0001f170", "A"),  # in a square
+)
+def test_a_variant_of_a_latin_letter_is_read_as_that_letter(letters: str, plain: str) -> None:
+    assert normalise(letters) == plain

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from textwrap import indent
 from typing import Any
 
 from ktdeval.calls.call_counts import call_figures
@@ -249,3 +250,22 @@ def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
         limit=card["limit"],
         mask_key=card.get("mask_key"),
     )
+
+
+def lines_of(rows: Iterable[tuple[str, str] | tuple[tuple[str | int, ...], str]]) -> str:
+    """Rows of a card, or its problems with their places."""
+    text = ""
+    for label, words in rows:
+        place = label if isinstance(label, str) else ".".join(map(str, label))
+        text += f"{place}: {words}\n"
+
+    return text
+
+
+def lines_below(call: Callable[[Any], Iterable[Any]], *cases: Any) -> str:
+    """Cases, each with the rows or problems that it has below it."""
+    text = ""
+    for case in cases:
+        text += f"{case}\n{indent(lines_of(call(case)), '  ')}"
+
+    return text

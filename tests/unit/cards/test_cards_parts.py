@@ -4,13 +4,14 @@ there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 from msgspec import structs
 
 from ktdeval.calls.call_counts import call_figures
@@ -49,7 +50,7 @@ from ktdeval.market import Document, Documents
 from ktdeval.registry import load_plugins
 from ktdeval.stats.metric import RecordedTranscript, metric
 from ktdeval.values import dumps_pretty
-from support.figures.card_cases import PROVENANCE, card, typed
+from support.figures.card_cases import PROVENANCE, card, lines_below, typed
 from support.figures.compare_cards import make_card
 from support.figures.metric_cases import market, spec
 from support.tables import on_each_row
@@ -446,88 +447,68 @@ def test_a_config_may_say_why_its_cards_are_never_ranked(
 JULY = {"first": "2024-07-01", "last": "2024-07-31"}
 
 
-@pytest.mark.parametrize(
-    ("config", "problems"),
-    [
-        ({}, []),
-        ({"name": "blinded_open_research", "version": "1"}, []),
-        ({"mask": "blinded", "mode": "open_research", "windows": {"July": JULY}}, []),
-        (
-            {"name": "bright"},
-            [(("task", "name"), "is 'blinded_open_research', the task's config says 'bright'")],
-        ),
-        ({"version": "2"}, [(("task", "version"), "is '1', the task's config says '2'")]),
-        ({"mask": "bright"}, [(("task", "mask"), "is 'blinded', the task's config says 'bright'")]),
-        ({"mode": ""}, [(("task", "mode"), "is 'open_research', the task's config says ''")]),
-        (
-            {"windows": {}},
-            [
-                (
-                    ("windows", 0, "first"),
-                    "is 2024-07-01, window 'July' of the task's config has no such day",
-                ),
-                (
-                    ("windows", 0, "last"),
-                    "is 2024-07-31, window 'July' of the task's config has no such day",
-                ),
-            ],
-        ),
-        (
-            {"windows": {"July": {**JULY, "last": "2024-07-30"}}},
-            [
-                (
-                    ("windows", 0, "last"),
-                    "is 2024-07-31, window 'July' of the task's config says 2024-07-30",
-                )
-            ],
-        ),
-        (
-            {"windows": {"July": 3}},
-            [
-                (
-                    ("windows", 0, "first"),
-                    "is 2024-07-01, window 'July' of the task's config has no such day",
-                ),
-                (
-                    ("windows", 0, "last"),
-                    "is 2024-07-31, window 'July' of the task's config has no such day",
-                ),
-            ],
-        ),
-        ({"windows": ["July"]}, []),
-    ],
-)
-def test_task_and_windows_of_a_card_follow_from_the_tasks_config(
-    config: dict[str, Any], problems: list[Any]
-) -> None:
+def test_task_and_windows_of_a_card_follow_from_the_tasks_config() -> None:
     window = WindowPart(name="July", **JULY, days=23)
+    problems = lines_below(
+        lambda config: task_problems(typed(card()).task, [window], config),
+        {},
+        {"name": "blinded_open_research", "version": "1"},
+        {"mask": "blinded", "mode": "open_research", "windows": {"July": JULY}},
+        {"name": "bright"},
+        {"version": "2"},
+        {"mask": "bright"},
+        {"mode": ""},
+        {"windows": {}},
+        {"windows": {"July": {**JULY, "last": "2024-07-30"}}},
+        {"windows": {"July": 3}},
+        {"windows": ["July"]},
+    )
+    assert problems == snapshot("""\
+{}
+{'name': 'blinded_open_research', 'version': '1'}
+{'mask': 'blinded', 'mode': 'open_research', 'windows': {'July': {'first': '2024-07-01', 'last': '2024-07-31'}}}
+{'name': 'bright'}
+  task.name: is 'blinded_open_research', the task's config says 'bright'
+{'version': '2'}
+  task.version: is '1', the task's config says '2'
+{'mask': 'bright'}
+  task.mask: is 'blinded', the task's config says 'bright'
+{'mode': ''}
+  task.mode: is 'open_research', the task's config says ''
+{'windows': {}}
+  windows.0.first: is 2024-07-01, window 'July' of the task's config has no such day
+  windows.0.last: is 2024-07-31, window 'July' of the task's config has no such day
+{'windows': {'July': {'first': '2024-07-01', 'last': '2024-07-30'}}}
+  windows.0.last: is 2024-07-31, window 'July' of the task's config says 2024-07-30
+{'windows': {'July': 3}}
+  windows.0.first: is 2024-07-01, window 'July' of the task's config has no such day
+  windows.0.last: is 2024-07-31, window 'July' of the task's config has no such day
+{'windows': ['July']}
+""")
 
-    assert list(task_problems(typed(card()).task, [window], config)) == problems
 
+def test_a_window_that_the_config_does_not_list_is_named_by_its_days() -> None:
+    names = (
+        "2024-07-01:2024-07-31",
+        "2024-07-01:2024-07-30",
+        "2024-07-01:2024-07-31:x",
+        "2024-07-01",
+    )
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("2024-07-01:2024-07-31", {}),
-        ("2024-07-01:2024-07-30", {"last": "says 2024-07-30"}),
-        ("2024-07-01:2024-07-31:x", {"last": "says 2024-07-31:x"}),
-        ("2024-07-01", {"first": "has no such day", "last": "has no such day"}),
-    ],
-)
-def test_a_window_that_the_config_does_not_list_is_named_by_its_days(
-    name: str, says: dict[str, str]
-) -> None:
-    window = WindowPart(name=name, **JULY, days=23)
+    def problems(name: str) -> Iterable[Any]:
+        window = WindowPart(name=name, **JULY, days=23)
+        return task_problems(typed(card()).task, [window], {"windows": {"August": JULY}})
 
-    found = list(task_problems(typed(card()).task, [window], {"windows": {"August": JULY}}))
-
-    expected = []
-
-    for field, words in says.items():
-        text = f"is {JULY[field]}, window {name!r} of the task's config {words}"
-        expected.append((("windows", 0, field), text))
-
-    assert found == expected
+    assert lines_below(problems, *names) == snapshot("""\
+2024-07-01:2024-07-31
+2024-07-01:2024-07-30
+  windows.0.last: is 2024-07-31, window '2024-07-01:2024-07-30' of the task's config says 2024-07-30
+2024-07-01:2024-07-31:x
+  windows.0.last: is 2024-07-31, window '2024-07-01:2024-07-31:x' of the task's config says 2024-07-31:x
+2024-07-01
+  windows.0.first: is 2024-07-01, window '2024-07-01' of the task's config has no such day
+  windows.0.last: is 2024-07-31, window '2024-07-01' of the task's config has no such day
+""")
 
 
 @pytest.mark.parametrize("is_of_config", [True, False])
@@ -544,31 +525,39 @@ def test_the_hash_of_a_task_is_that_of_its_config(is_of_config: bool) -> None:
     assert problems == ([] if is_of_config else expected)
 
 
-@pytest.mark.parametrize(
-    ("task", "rows"),
-    [
-        (
-            {"mask": "blinded", "mode": "open_research"},
-            [("task", "sums, version 3 (blinded, open_research)")],
-        ),
-        ({"mask": "blinded"}, [("task", "sums, version 3 (blinded)")]),
-        ({}, [("task", "sums, version 3")]),
-        ({"config": {"left_out": []}}, [("task", "sums, version 3")]),
-        ({"config": {"left_out": "news"}}, [("task", "sums, version 3")]),
-        (
-            {"config": {"left_out": ["news", 3]}},
-            [("task", "sums, version 3"), ("left out", "news, 3")],
-        ),
-        ({"config": {"data_card": {}}}, [("task", "sums, version 3")]),
-        (
-            {"config": {"data_card": {"identifiable": "by prices,\nat least"}}},
-            [("task", "sums, version 3"), ("identifiable", "by prices, at least")],
-        ),
-    ],
-)
-def test_card_shows_its_task_with_prompt_omissions_and_identifiers(
-    task: dict[str, Any], rows: list[Any]
-) -> None:
-    part = TaskPart(**{"name": "sums", "version": "3", "hash": "a" * 64, "config": {}} | task)
+def test_card_shows_its_task_with_prompt_omissions_and_identifiers() -> None:
+    def rows(part: dict[str, Any]) -> Iterable[Any]:
+        given = {"name": "sums", "version": "3", "hash": "a" * 64, "config": {}} | part
+        return task_rows(TaskPart(**given), typed(card()))
 
-    assert list(task_rows(part, typed(card()))) == rows
+    shown = lines_below(
+        rows,
+        {"mask": "blinded", "mode": "open_research"},
+        {"mask": "blinded"},
+        {},
+        {"config": {"left_out": []}},
+        {"config": {"left_out": "news"}},
+        {"config": {"left_out": ["news", 3]}},
+        {"config": {"data_card": {}}},
+        {"config": {"data_card": {"identifiable": "by prices,\nat least"}}},
+    )
+    assert shown == snapshot("""\
+{'mask': 'blinded', 'mode': 'open_research'}
+  task: sums, version 3 (blinded, open_research)
+{'mask': 'blinded'}
+  task: sums, version 3 (blinded)
+{}
+  task: sums, version 3
+{'config': {'left_out': []}}
+  task: sums, version 3
+{'config': {'left_out': 'news'}}
+  task: sums, version 3
+{'config': {'left_out': ['news', 3]}}
+  task: sums, version 3
+  left out: news, 3
+{'config': {'data_card': {}}}
+  task: sums, version 3
+{'config': {'data_card': {'identifiable': 'by prices,\\nat least'}}}
+  task: sums, version 3
+  identifiable: by prices, at least
+""")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 from msgspec import UNSET, structs
 
 from ktdeval.calls.prices import FREE, Price, PriceEntry, PriceTier
@@ -68,7 +70,7 @@ from ktdeval.errors import UsageError
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.task_api.unanswered import BOUNDS
 from ktdeval.values import content_hash, from_plain
-from support.figures.card_cases import CALLS, card, remote_card, typed
+from support.figures.card_cases import CALLS, card, lines_below, lines_of, remote_card, typed
 from support.figures.metric_cases import spec
 from support.figures.scoring_cases import scoring_card
 
@@ -80,47 +82,54 @@ def window(name: str, days: int = 5, first: str = "2024-01-03", last: str = "202
     return WindowPart(name=name, first=first, last=last, days=days)
 
 
-@pytest.mark.parametrize(
-    ("names", "has_market", "problems"),
-    [
-        ("AB", True, []),
-        ("", False, []),
-        ("A", False, ["are given, but the card has no market"]),
-        ("", True, ["are missing"]),
-        ("ABA", True, ["one appears twice"]),
-        ("AA", False, ["are given, but the card has no market", "one appears twice"]),
-    ],
-)
-def test_windows_and_a_market_go_together(names: str, has_market: bool, problems: Any) -> None:
+def test_windows_and_a_market_go_together() -> None:
     facts = typed(card())
-    if not has_market:
-        facts = structs.replace(facts, snapshot=None)
+    without = structs.replace(facts, snapshot=None)
 
-    found = list(window_problems([window(name) for name in names], facts))
+    def problems(case: tuple[str, bool]) -> Iterable[Any]:
+        names, has_market = case
+        return window_problems([window(name) for name in names], facts if has_market else without)
 
-    assert found == [(("windows",), problem) for problem in problems]
+    cases = (("AB", True), ("", False), ("A", False), ("", True), ("ABA", True), ("AA", False))
+    assert lines_below(problems, *cases) == snapshot("""\
+('AB', True)
+('', False)
+('A', False)
+  windows: are given, but the card has no market
+('', True)
+  windows: are missing
+('ABA', True)
+  windows: one appears twice
+('AA', False)
+  windows: are given, but the card has no market
+  windows: one appears twice
+""")
 
 
 SPAN = "2024-01-03…2024-01-09"
 
 
-@pytest.mark.parametrize(
-    ("names", "limit", "rows"),
-    [
-        ("A", None, [("windows", f"A {SPAN}")]),
-        ("AB", None, [("windows", f"A {SPAN}, B {SPAN}")]),
-        ("ABC", None, [("windows", f"A {SPAN}, B {SPAN} and 1 more")]),
-        ("ABCD", 3, [("windows", f"A {SPAN}, B {SPAN} and 2 more, the first 3 steps of each")]),
-        ("", 1, [("episodes", "the first 1 step of each")]),
-        ("", None, []),
-    ],
-)
-def test_the_first_two_windows_are_named_with_the_limit(
-    names: str, limit: int | None, rows: Any
-) -> None:
-    facts = structs.replace(typed(card()), limit=limit)
+def test_the_first_two_windows_are_named_with_the_limit() -> None:
+    facts = typed(card())
 
-    assert list(window_rows([window(name) for name in names], facts)) == rows
+    def rows(case: tuple[str, int | None]) -> Iterable[Any]:
+        names, limit = case
+        return window_rows([window(name) for name in names], structs.replace(facts, limit=limit))
+
+    cases = (("A", None), ("AB", None), ("ABC", None), ("ABCD", 3), ("", 1), ("", None))
+    assert lines_below(rows, *cases) == snapshot("""\
+('A', None)
+  windows: A 2024-01-03…2024-01-09
+('AB', None)
+  windows: A 2024-01-03…2024-01-09, B 2024-01-03…2024-01-09
+('ABC', None)
+  windows: A 2024-01-03…2024-01-09, B 2024-01-03…2024-01-09 and 1 more
+('ABCD', 3)
+  windows: A 2024-01-03…2024-01-09, B 2024-01-03…2024-01-09 and 2 more, the first 3 steps of each
+('', 1)
+  episodes: the first 1 step of each
+('', None)
+""")
 
 
 # ---- makers
@@ -288,34 +297,57 @@ def bounds(**changes: Any) -> dict[str, Any]:
     return {"n": 20, "missing": 1, "low": 0.1, "high": 0.15} | changes
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        (bounds(), None),
-        (bounds(low=0.15), None),
-        (bounds(missing=20, n=20), None),
-        (bounds(low=0.2), "the low end is above the high one"),
-        (bounds(missing=0), "the finished episodes have 20 samples"),
-        (bounds(missing=21), "the finished episodes have 20 samples"),
-        (bounds(n=21), "the finished episodes have 20 samples"),
-        (bounds(n=True), "the finished episodes have 20 samples"),
-        (bounds(missing=1.0), "the finished episodes have 20 samples"),
-        (bounds(low=-0.1), "-0.1 lies outside its range 0.0 … 1.0"),
-        (bounds(high=1.1), "1.1 lies outside its range 0.0 … 1.0"),
-        (bounds(high=None), "an end is null although the range has it, or the other way round"),
-        ({"n": 20, "missing": 1}, "expected n, missing, low and high"),
-        ([1], "expected n, missing, low and high"),
-    ],
-)
-def test_bounds_over_all_samples_lie_in_the_range_in_order(given: Any, problem: str | None) -> None:
+def test_bounds_over_all_samples_lie_in_the_range_in_order() -> None:
     line = score_of().scores["right_name"]
-    facts = score_of(detail={**line.detail, BOUNDS: given})
 
-    found = list(score_problems(facts.scores, facts))
+    def problems(given: Any) -> Iterable[Any]:
+        facts = score_of(detail={**line.detail, BOUNDS: given})
+        return score_problems(facts.scores, facts)
 
-    path = ("scores", "right_name", "detail", BOUNDS)
-
-    assert found == ([] if problem is None else [(path, problem)])
+    named = lines_below(
+        problems,
+        bounds(),
+        bounds(low=0.15),
+        bounds(missing=20, n=20),
+        bounds(low=0.2),
+        bounds(missing=0),
+        bounds(missing=21),
+        bounds(n=21),
+        bounds(n=True),
+        bounds(missing=1.0),
+        bounds(low=-0.1),
+        bounds(high=1.1),
+        bounds(high=None),
+        {"n": 20, "missing": 1},
+        [1],
+    )
+    assert named == snapshot("""\
+{'n': 20, 'missing': 1, 'low': 0.1, 'high': 0.15}
+{'n': 20, 'missing': 1, 'low': 0.15, 'high': 0.15}
+{'n': 20, 'missing': 20, 'low': 0.1, 'high': 0.15}
+{'n': 20, 'missing': 1, 'low': 0.2, 'high': 0.15}
+  scores.right_name.detail.with_failed_calls: the low end is above the high one
+{'n': 20, 'missing': 0, 'low': 0.1, 'high': 0.15}
+  scores.right_name.detail.with_failed_calls: the finished episodes have 20 samples
+{'n': 20, 'missing': 21, 'low': 0.1, 'high': 0.15}
+  scores.right_name.detail.with_failed_calls: the finished episodes have 20 samples
+{'n': 21, 'missing': 1, 'low': 0.1, 'high': 0.15}
+  scores.right_name.detail.with_failed_calls: the finished episodes have 20 samples
+{'n': True, 'missing': 1, 'low': 0.1, 'high': 0.15}
+  scores.right_name.detail.with_failed_calls: the finished episodes have 20 samples
+{'n': 20, 'missing': 1.0, 'low': 0.1, 'high': 0.15}
+  scores.right_name.detail.with_failed_calls: the finished episodes have 20 samples
+{'n': 20, 'missing': 1, 'low': -0.1, 'high': 0.15}
+  scores.right_name.detail.with_failed_calls: -0.1 lies outside its range 0.0 … 1.0
+{'n': 20, 'missing': 1, 'low': 0.1, 'high': 1.1}
+  scores.right_name.detail.with_failed_calls: 1.1 lies outside its range 0.0 … 1.0
+{'n': 20, 'missing': 1, 'low': 0.1, 'high': None}
+  scores.right_name.detail.with_failed_calls: an end is null although the range has it, or the other way round
+{'n': 20, 'missing': 1}
+  scores.right_name.detail.with_failed_calls: expected n, missing, low and high
+[1]
+  scores.right_name.detail.with_failed_calls: expected n, missing, low and high
+""")
 
 
 @pytest.mark.parametrize("high", [None, 30.0])
@@ -491,42 +523,41 @@ def test_a_return_is_on_the_side_where_it_lies_whole(date: str, expected: list[s
     assert sides(days, np.datetime64("2024-01-02"), parse_cutoff(date)) == expected
 
 
-@pytest.mark.parametrize(
-    ("date", "counts", "limit", "problem"),
-    [
-        ("2024-01-09", (5, 0, 0), None, None),
-        (
-            "2024-01-09",
-            (4, 1, 0),
-            None,
-            "its days lie on other sides of 2024-01-09",
-        ),
-        ("2024-01-02", (0, 0, 5), None, None),
-        ("2024-01-02", (0, 1, 4), None, None),
-        (
-            "2024-01-02",
-            (0, 2, 3),
-            None,
-            "its days lie on other sides of 2024-01-02",
-        ),
-        ("2024-01-05", (3, 0, 2), None, None),
-        ("2024-01-05", (3, 0, 1), None, "do not add up to the 5 days of the window with no limit"),
-        ("2024-01-05", (3, 0, 0), 3, None),
-        ("2024-01-05", (3, 0, 2), 3, "do not add up to the 3 days of the window with the limit 3"),
-        ("2024-01-05", (3, 0, 2), 9, None),
-    ],
-)
-def test_days_by_side_are_those_of_the_window(
-    date: str, counts: tuple[int, int, int], limit: int | None, problem: str | None
-) -> None:
-    facts = structs.replace(typed(card()), limit=limit, windows=[window("long")])
-    given = structs.replace(block(long=counts), date=date)
+def test_days_by_side_are_those_of_the_window() -> None:
+    def problems(case: tuple[str, tuple[int, int, int], int | None]) -> Iterable[Any]:
+        date, counts, limit = case
+        facts = structs.replace(typed(card()), limit=limit, windows=[window("long")])
+        return cutoff_problems(structs.replace(block(long=counts), date=date), facts)
 
-    found = list(cutoff_problems(given, facts))
-
-    where = ("knowledge_cutoff", "windows", "long")
-
-    assert found == ([] if problem is None else [(where, problem)])
+    named = lines_below(
+        problems,
+        ("2024-01-09", (5, 0, 0), None),
+        ("2024-01-09", (4, 1, 0), None),
+        ("2024-01-02", (0, 0, 5), None),
+        ("2024-01-02", (0, 1, 4), None),
+        ("2024-01-02", (0, 2, 3), None),
+        ("2024-01-05", (3, 0, 2), None),
+        ("2024-01-05", (3, 0, 1), None),
+        ("2024-01-05", (3, 0, 0), 3),
+        ("2024-01-05", (3, 0, 2), 3),
+        ("2024-01-05", (3, 0, 2), 9),
+    )
+    assert named == snapshot("""\
+('2024-01-09', (5, 0, 0), None)
+('2024-01-09', (4, 1, 0), None)
+  knowledge_cutoff.windows.long: its days lie on other sides of 2024-01-09
+('2024-01-02', (0, 0, 5), None)
+('2024-01-02', (0, 1, 4), None)
+('2024-01-02', (0, 2, 3), None)
+  knowledge_cutoff.windows.long: its days lie on other sides of 2024-01-02
+('2024-01-05', (3, 0, 2), None)
+('2024-01-05', (3, 0, 1), None)
+  knowledge_cutoff.windows.long: do not add up to the 5 days of the window with no limit
+('2024-01-05', (3, 0, 0), 3)
+('2024-01-05', (3, 0, 2), 3)
+  knowledge_cutoff.windows.long: do not add up to the 3 days of the window with the limit 3
+('2024-01-05', (3, 0, 2), 9)
+""")
 
 
 @pytest.mark.parametrize(
@@ -694,29 +725,30 @@ def test_the_time_of_a_card_is_utc_unless_it_says_otherwise(
 REMOTE = typed(remote_card())
 
 
-@pytest.mark.parametrize(
-    ("changes", "problems"),
-    [
-        ({}, []),
-        ({"calls": None}, [("calls", "is null, though the model is one behind a network")]),
-        ({"created_at": "2026-13-02T03:04:05"}, [("created_at", "is not a time (ISO 8601)")]),
-        ({"suite_version": "new"}, [("suite_version", "is not a version, such as 0.1.0")]),
-        ({"suite_version": "0.1.0rc1.post2.dev3+local.1"}, []),
-        ({"source_revision": "a" * 40}, []),
-        (
-            {"source_revision": "a" * 39},
-            [("source_revision", "is not a revision of the source (40 hexadecimal digits)")],
-        ),
-    ],
-)
-def test_provenance_states_times_versions_and_calls_that_can_be(
-    changes: dict[str, Any], problems: list[tuple[str, str]]
-) -> None:
-    provenance = structs.replace(REMOTE.provenance, **changes)
-
-    found = list(provenance_problems(provenance, REMOTE))
-
-    assert found == [(("provenance", name), text) for name, text in problems]
+def test_provenance_states_times_versions_and_calls_that_can_be() -> None:
+    named = lines_below(
+        lambda changes: provenance_problems(structs.replace(REMOTE.provenance, **changes), REMOTE),
+        {},
+        {"calls": None},
+        {"created_at": "2026-13-02T03:04:05"},
+        {"suite_version": "new"},
+        {"suite_version": "0.1.0rc1.post2.dev3+local.1"},
+        {"source_revision": "a" * 40},
+        {"source_revision": "a" * 39},
+    )
+    assert named == snapshot("""\
+{}
+{'calls': None}
+  provenance.calls: is null, though the model is one behind a network
+{'created_at': '2026-13-02T03:04:05'}
+  provenance.created_at: is not a time (ISO 8601)
+{'suite_version': 'new'}
+  provenance.suite_version: is not a version, such as 0.1.0
+{'suite_version': '0.1.0rc1.post2.dev3+local.1'}
+{'source_revision': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'}
+{'source_revision': 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'}
+  provenance.source_revision: is not a revision of the source (40 hexadecimal digits)
+""")
 
 
 @pytest.mark.parametrize("value", [3, "", " "])
@@ -774,33 +806,33 @@ def calls_of(**changes: Any) -> Calls:
 IN_CALLS = ("provenance", "calls")
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"attempts": 9}, (("attempts",), "is not the sum over its episodes")),
-        ({"tokens": {"input_tokens": 9}}, (("tokens",), "is not the sum over its episodes")),
-        (
-            {"failed_attempts": {"timeout": 1}},
-            (("failed_attempts",), "is not the sum over its episodes"),
-        ),
-        ({"requests": 0}, (("requests",), "is 0 with 3 attempts")),
-        ({"batched": 2}, (("batched",), "are more than the 1 that were answered")),
-        (
-            {"latency_s": {"median": None, "p90": 1.0, "p99": 1.0, "longest": 1.0}},
-            (("latency_s",), "must be given if a call was answered, and null otherwise"),
-        ),
-        (
-            {"latency_s": {"median": 2.0, "p90": 1.0, "p99": 3.0, "longest": 4.0}},
-            (("latency_s",), "must rise from median to longest"),
-        ),
-    ],
-)
-def test_counts_that_contradict_each_other_are_named(
-    changes: dict[str, Any], problem: tuple[tuple[str, ...], str]
-) -> None:
-    found = list(call_problems(calls_of(**changes), {}))
-
-    assert found == [((*IN_CALLS, *problem[0]), problem[1])]
+def test_counts_that_contradict_each_other_are_named() -> None:
+    named = lines_below(
+        lambda changes: call_problems(calls_of(**changes), {}),
+        {"attempts": 9},
+        {"tokens": {"input_tokens": 9}},
+        {"failed_attempts": {"timeout": 1}},
+        {"requests": 0},
+        {"batched": 2},
+        {"latency_s": {"median": None, "p90": 1.0, "p99": 1.0, "longest": 1.0}},
+        {"latency_s": {"median": 2.0, "p90": 1.0, "p99": 3.0, "longest": 4.0}},
+    )
+    assert named == snapshot("""\
+{'attempts': 9}
+  provenance.calls.attempts: is not the sum over its episodes
+{'tokens': {'input_tokens': 9}}
+  provenance.calls.tokens: is not the sum over its episodes
+{'failed_attempts': {'timeout': 1}}
+  provenance.calls.failed_attempts: is not the sum over its episodes
+{'requests': 0}
+  provenance.calls.requests: is 0 with 3 attempts
+{'batched': 2}
+  provenance.calls.batched: are more than the 1 that were answered
+{'latency_s': {'median': None, 'p90': 1.0, 'p99': 1.0, 'longest': 1.0}}
+  provenance.calls.latency_s: must be given if a call was answered, and null otherwise
+{'latency_s': {'median': 2.0, 'p90': 1.0, 'p99': 3.0, 'longest': 4.0}}
+  provenance.calls.latency_s: must rise from median to longest
+""")
 
 
 def test_calls_of_which_none_was_answered_have_no_response_time() -> None:
@@ -872,22 +904,26 @@ def split_calls(**changes: Any) -> Calls:
     return calls_of(models={"house/one": whole | changes, "house/two": none})
 
 
-@pytest.mark.parametrize(
-    ("changes", "problems"),
-    [
-        ({}, []),
-        ({"paid_usd": 1.0}, [("paid_usd", "is not the sum over its models")]),
-        ({"paid_usd": None}, [("paid_usd", "is not the sum over its models")]),
-        ({"answered": 2}, [("models", "answered do not add up to answered of the card")]),
-        ({"served_by": {"x": 1}}, [("models", "served_by do not add up to served_by of the card")]),
-    ],
-)
-def test_counts_by_model_add_up_to_those_of_the_card(
-    changes: dict[str, Any], problems: list[tuple[str, str]]
-) -> None:
-    found = list(call_problems(split_calls(**changes), {}))
-
-    assert found == [((*IN_CALLS, name), text) for name, text in problems]
+def test_counts_by_model_add_up_to_those_of_the_card() -> None:
+    named = lines_below(
+        lambda changes: call_problems(split_calls(**changes), {}),
+        {},
+        {"paid_usd": 1.0},
+        {"paid_usd": None},
+        {"answered": 2},
+        {"served_by": {"x": 1}},
+    )
+    assert named == snapshot("""\
+{}
+{'paid_usd': 1.0}
+  provenance.calls.paid_usd: is not the sum over its models
+{'paid_usd': None}
+  provenance.calls.paid_usd: is not the sum over its models
+{'answered': 2}
+  provenance.calls.models: answered do not add up to answered of the card
+{'served_by': {'x': 1}}
+  provenance.calls.models: served_by do not add up to served_by of the card
+""")
 
 
 def test_several_models_have_counts_each() -> None:
@@ -957,59 +993,38 @@ def test_tokens_of_an_episode_came_from_calls(identity: str, tokens: int, is_nam
     assert found == ([words] if is_named else [])
 
 
-@pytest.mark.parametrize(
-    ("calls", "expected"),
-    [
-        (
-            calls_of(),
-            {
-                "requests": "3: 1 answered by the provider, 1 from the cache; 2 failed attempts:"
-                " rate_limited 1, timeout 1",
-                "latency": "median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in failed"
-                " attempts",
-                "paid": "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD",
-            },
-        ),
-        (
-            calls_of(
-                batched=1,
-                repeated=1_000,
-                failed_attempts={},
-                unused=1,
-                lost_s=0.0,
-                paid_usd=None,
-                possibly_paid_usd=0.0,
-                checks={**(CALLS or {})["checks"], "paid_usd": None},
-            ),
-            {
-                "requests": "3: 1 answered by the provider (1 by batch), 1 from the cache, 1,000"
-                " answered again from the record after an interruption; 0 failed attempts",
-                "unused answers": "1 answer that no transcript holds: an episode was opened 1"
-                " times, and its last answers differ",
-                "latency": "median 2.00 s, 99 % within 2.00 s, longest 2.00 s",
-                "paid": "not known",
-            },
-        ),
-        (
-            calls_of(
-                latency_s=dict.fromkeys(("median", "p90", "p99", "longest")),
-                served_by={"a": 1_000, "b": 2},
-                checks={**(CALLS or {})["checks"], "paid_usd": 0.0},
-            ),
-            {
-                "requests": "3: 1 answered by the provider, 1 from the cache; 2 failed attempts:"
-                " rate_limited 1, timeout 1",
-                "paid": "1.50 USD, possibly 0.2500 USD more",
-                "served by": "a (1,000), b (2)",
-            },
-        ),
-    ],
-    ids=["usual", "bare", "unanswered"],
-)
-def test_calls_are_shown_with_what_failed_and_what_was_paid(
-    calls: Calls, expected: dict[str, str]
-) -> None:
-    assert dict(call_count_rows(calls)) == expected
+def test_calls_are_shown_with_what_failed_and_what_was_paid() -> None:
+    checks = (CALLS or {})["checks"]
+    bare = calls_of(
+        batched=1,
+        repeated=1_000,
+        failed_attempts={},
+        unused=1,
+        lost_s=0.0,
+        paid_usd=None,
+        possibly_paid_usd=0.0,
+        checks={**checks, "paid_usd": None},
+    )
+    unanswered = calls_of(
+        latency_s=dict.fromkeys(("median", "p90", "p99", "longest")),
+        served_by={"a": 1_000, "b": 2},
+        checks={**checks, "paid_usd": 0.0},
+    )
+    shown = [lines_of(call_count_rows(calls)) for calls in (calls_of(), bare, unanswered)]
+    assert "\n".join(shown) == snapshot("""\
+requests: 3: 1 answered by the provider, 1 from the cache; 2 failed attempts: rate_limited 1, timeout 1
+latency: median 2.00 s, 99 % within 2.00 s, longest 2.00 s; 120.5 s in failed attempts
+paid: 1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD
+
+requests: 3: 1 answered by the provider (1 by batch), 1 from the cache, 1,000 answered again from the record after an interruption; 0 failed attempts
+unused answers: 1 answer that no transcript holds: an episode was opened 1 times, and its last answers differ
+latency: median 2.00 s, 99 % within 2.00 s, longest 2.00 s
+paid: not known
+
+requests: 3: 1 answered by the provider, 1 from the cache; 2 failed attempts: rate_limited 1, timeout 1
+paid: 1.50 USD, possibly 0.2500 USD more
+served by: a (1,000), b (2)
+""")
 
 
 # ---- cost
@@ -1035,57 +1050,39 @@ def cost(**changes: Any) -> TradingCost:
 TIER = PriceTier(above=1_000, input=4.0, output=16.0, cache_read=None, cache_write=None)
 
 
-@pytest.mark.parametrize(
-    ("given", "rows"),
-    [
-        (
-            cost(),
-            [
-                ("cost", "3.00 USD, 1.50 USD an episode (median)"),
-                ("price", "2 in, 8 out USD a million tokens"),
-                ("return per USD", "+25 % (median over episodes)"),
-            ],
+def test_a_cost_is_shown_with_its_price_and_what_it_bought() -> None:
+    costs = (
+        cost(),
+        cost(
+            per_episode=line(3.0),
+            return_per_usd=line(-0.5),
+            price=Price(2.0, 8.0, 0.5, 2.5, "2026-01-02", "a list", batch=True),
         ),
-        (
-            cost(
-                per_episode=line(3.0),
-                return_per_usd=line(-0.5),
-                price=Price(2.0, 8.0, 0.5, 2.5, "2026-01-02", "a list", batch=True),
-            ),
-            [
-                ("cost", "3.00 USD"),
-                (
-                    "price",
-                    "batch: 2 in, 8 out, 0.5 cache read, 2.5 cache write USD a million tokens (as"
-                    " of 2026-01-02, a list)",
-                ),
-                ("return per USD", "-50 %"),
-            ],
+        cost(
+            return_per_usd=line(None, 0, "the episode cost nothing"),
+            price=Price(2.0, 8.0, source="a list", tiers=(TIER,)),
         ),
-        (
-            cost(
-                return_per_usd=line(None, 0, "the episode cost nothing"),
-                price=Price(2.0, 8.0, source="a list", tiers=(TIER,)),
-            ),
-            [
-                ("cost", "3.00 USD, 1.50 USD an episode (median)"),
-                (
-                    "price",
-                    "2 in, 8 out USD a million tokens of prompts of up to 1,000 tokens; longer ones"
-                    " cost more (a list)",
-                ),
-                ("return per USD", "not defined: the episode cost nothing"),
-            ],
-        ),
-        (cost(value=0.0, per_episode=line(0.0)), [("cost", "0.00 USD")]),
-        (
-            TokenCost(value=None, reason="no price"),
-            [("cost", "not known: no price")],
-        ),
-    ],
-)
-def test_a_cost_is_shown_with_its_price_and_what_it_bought(given: TokenCost, rows: Any) -> None:
-    assert list(cost_rows(given, typed(card()))) == rows
+        cost(value=0.0, per_episode=line(0.0)),
+        TokenCost(value=None, reason="no price"),
+    )
+    shown = [lines_of(cost_rows(given, typed(card()))) for given in costs]
+    assert "\n".join(shown) == snapshot("""\
+cost: 3.00 USD, 1.50 USD an episode (median)
+price: 2 in, 8 out USD a million tokens
+return per USD: +25 % (median over episodes)
+
+cost: 3.00 USD
+price: batch: 2 in, 8 out, 0.5 cache read, 2.5 cache write USD a million tokens (as of 2026-01-02, a list)
+return per USD: -50 %
+
+cost: 3.00 USD, 1.50 USD an episode (median)
+price: 2 in, 8 out USD a million tokens of prompts of up to 1,000 tokens; longer ones cost more (a list)
+return per USD: not defined: the episode cost nothing
+
+cost: 0.00 USD
+
+cost: not known: no price
+""")
 
 
 @pytest.mark.parametrize(

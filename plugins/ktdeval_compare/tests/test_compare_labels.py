@@ -46,7 +46,7 @@ from ktdeval_compare.table_columns import lines_of
 from support.figures.card_cases import CALLS, spec_of
 from support.figures.compare_cards import CardTerminal, Cell, make_card, save_run
 from support.figures.metric_cases import CODES, market, order, spec, step
-from support.refusals import refusals
+from support.texts import errors_of
 
 # ---- figures of a pair, by hand
 
@@ -454,7 +454,7 @@ def test_cards_differ_in_the_key_alone_and_lie_in_runs_of_the_same_days(tmp_path
     short = run_of(tmp_path / "4", "b", {WINDOWS[0]: ROSE[:4]})
     pairs = [[one, tuned], [one, bare], [one, short]]
 
-    assert refusals(tmp_path, report_of, pairs) == snapshot("""\
+    assert errors_of(report_of, *pairs, folder=tmp_path) == snapshot("""\
 CardError: FOLDER/2/cards/blinded_open_research.json and FOLDER/1/cards/blinded_open_research.json have different models: {"args":{"positions":3},"name":"house/one"} and {"args":{},"name":"house/one"}; only the mask key may differ, otherwise the difference is not due to the labels
 CardError: FOLDER/3/cards/blinded_open_research.json: no ledgers next to the card; decisions are compared in the ledgers of the run folder
 CardError: FOLDER/4/cards/blinded_open_research.json and FOLDER/1/cards/blinded_open_research.json have ledgers of other days in window A1
@@ -659,8 +659,8 @@ def test_options_of_keys_and_of_pairs_are_told_apart(tmp_path: Path) -> None:
         {"over": "seed"},
     ]
 
-    assert refusals(
-        tmp_path, lambda options: functions.invariance(*paths, **options), every
+    assert errors_of(
+        lambda options: functions.invariance(*paths, **options), *every, folder=tmp_path
     ) == snapshot("""\
 UsageError: positions goes with keys
 UsageError: alpha, over and common are of runs under several keys, not of a spread over keys
@@ -691,8 +691,8 @@ def test_a_spread_over_keys_needs_a_key_and_a_run(tmp_path: Path) -> None:
 
     options = KeySpreadOptions(keys=20)
 
-    assert refusals(
-        tmp_path, lambda each: mask_key_effect.key_spread([each], options), [keyless, entrant]
+    assert errors_of(
+        lambda each: mask_key_effect.key_spread([each], options), keyless, entrant, folder=tmp_path
     ) == snapshot("""\
 CardError: FOLDER/one/cards/blinded_open_research.json: has no mask key
 CardError: FOLDER/one/cards/blinded_open_research.json: the baseline trades on the run's market: the card is not in a run folder that names its market

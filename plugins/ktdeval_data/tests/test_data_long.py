@@ -27,9 +27,9 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_tables import vendor_tables
 from support.market.raw_market import changed as changed_bar, findings_of, market
-from support.refusals import refusals
 from support.tables import changed, on_each_row
 from support.terminal import Terminal
+from support.texts import errors_of
 
 BARS = """date,code,open,high,low,close,volume,amount,factor
 2024-01-02,600519.SH,10,10.3,9.9,10.1,1200,12100,1.5
@@ -69,7 +69,7 @@ def read(folder: Path, files: dict[str, str] | None = None, **params: Any) -> An
 
 def refused(folder: Path, *every: dict[str, Any]) -> str:
     """What is said where a market can't be read with each of these parameters."""
-    return refusals(folder, lambda params: read(folder, **params), every)
+    return errors_of(lambda params: read(folder, **params), *every, folder=folder)
 
 
 @on_each_row(

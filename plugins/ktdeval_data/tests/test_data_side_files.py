@@ -15,7 +15,7 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_tables.codes import as_among, listed_in, us_symbol
 from ktdeval_tables.split_ratios import ratio_of
-from support.refusals import refusals
+from support.texts import errors_of
 
 DAYS = ["2024-01-18", "2024-01-19", "2024-01-22", "2024-01-23", "2024-01-24"]
 SPLIT = [20.0, 20.4, 20.2, 10.1, 10.0]
@@ -97,7 +97,9 @@ def test_splits_that_can_not_be_read_are_named(tmp_path: Path) -> None:
         "when,who,how\n2024-01-23,AAPL,2:1\n",
     ]
 
-    assert refusals(tmp_path, lambda splits: read(tmp_path, splits=splits), every) == snapshot("""\
+    assert errors_of(
+        lambda splits: read(tmp_path, splits=splits), *every, folder=tmp_path
+    ) == snapshot("""\
 DataError: FOLDER/splits.csv: line 2: ratio 'two', expected new shares for an old one: 2, or 2:1 (0.1 or 1:10 for a reverse split)
 DataError: FOLDER/splits.csv: line 2: ratio '2:0', expected new shares for an old one: 2, or 2:1 (0.1 or 1:10 for a reverse split)
 DataError: FOLDER/splits.csv: AAPL 2024-01-23: ratio -2: each row has a code, a day of its own and a ratio above 0
@@ -152,7 +154,9 @@ def test_all_columns_that_members_lack_are_named_at_once(tmp_path: Path) -> None
         "000001.SZ,600519.SH,date\n1,0,2024-01-18\n",
     ]
 
-    assert refusals(tmp_path, lambda table: read(tmp_path, members=table), tables) == snapshot("""\
+    assert errors_of(
+        lambda table: read(tmp_path, members=table), *tables, folder=tmp_path
+    ) == snapshot("""\
 DataError: FOLDER/members.csv: no columns for 'code' and 'in_date' or 'date' (tried code, ts_code, stock_code, con_code, symbol, instrument; in_date, first, start, start_date, date, trade_date, datetime, day); name it: --map members.code=list,members.in_date=day0
 DataError: FOLDER/members.csv: no columns for 'code' and 'in_date' or 'date' (tried code, ts_code, stock_code, con_code, symbol, instrument; in_date, first, start, start_date, date, trade_date, datetime, day); none of its columns (name) holds codes or days; add them to the file
 DataError: FOLDER/members.csv: its columns are codes (000001.SZ, 600519.SH …): a table of one field; make it one with a row for each day and code, in pandas: frame.melt('date', var_name='code', value_name='in').query('`in` > 0')

@@ -27,7 +27,7 @@ from ktdeval_tables.days import DayForm, parse_days
 from ktdeval_tables.names import squeeze_name, unit_in
 from ktdeval_tables.numbers import decimal_mark, to_numbers
 from ktdeval_tables.text_layout import find_layout
-from support.refusals import refusals
+from support.texts import errors_of
 
 ROWS = """日期,代码,开盘,最高,最低,收盘,成交量
 2024-01-02,000001,9.37,9.48,9.32,9.43,2523700
@@ -41,7 +41,7 @@ def read(path: Path, **params: Any) -> Any:
 
 def refused(path: Path, *every: dict[str, Any]) -> str:
     """What is said where a file can't be read with each of these parameters."""
-    return refusals(path.parent, lambda params: read(path, **params), every or [{}])
+    return errors_of(lambda params: read(path, **params), *(every or [{}]), folder=path.parent)
 
 
 @pytest.mark.parametrize(
@@ -390,8 +390,8 @@ def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
         (["", " "], ()),
     ]
 
-    assert refusals(
-        tmp_path, lambda layout: find_layout(layout[0], known, layout[1], "f"), layouts
+    assert errors_of(
+        lambda layout: find_layout(layout[0], known, layout[1], "f"), *layouts, folder=tmp_path
     ) == snapshot("""\
 UsageError: f: line 1 is a header (date,close), and --columns applies to files without one; leave it out, or use --map
 DataError: f: --columns names 1 columns, line 1 has 2; write `-` for others
@@ -444,7 +444,7 @@ def test_other_days_are_refused_with_advice_that_works(tmp_path: Path) -> None:
         "1704124800000": DayForm(zone="Asia/Shanghai"),
         "1704205800": DayForm("unix_s"),
     }
-    days = refusals(tmp_path, lambda cell: parse_days(pd.Series([cell]), "x: date"), forms)
+    days = errors_of(lambda cell: parse_days(pd.Series([cell]), "x: date"), *forms, folder=tmp_path)
 
     assert days == snapshot("""\
 DataError: x: date: '01/02/2024' is not a day (expected 2024-01-02 or 20240102, from 1678 to 2261); bars must be daily; say how days are written: --date-format '%m/%d/%Y' or --date-format '%d/%m/%Y'
@@ -471,14 +471,16 @@ def test_stamps_of_a_typed_column_are_days_of_their_zone(tmp_path: Path) -> None
     days = parse_days(stamps, "x: date", DayForm(zone="America/New_York"))
 
     assert days.dt.strftime("%Y-%m-%d").tolist() == ["2024-01-02", "2024-01-03"]
-    assert refusals(tmp_path, lambda typed: parse_days(typed, "x: date"), [stamps]) == snapshot(
+    assert errors_of(
+        lambda typed: parse_days(typed, "x: date"), stamps, folder=tmp_path
+    ) == snapshot(
         "DataError: x: date: dates have times of day; bars must be daily; it is midnight in America/New_York: say --date-zone America/New_York\n"
     )
 
 
 def test_formats_and_zones_that_are_none_are_refused(tmp_path: Path) -> None:
     words = [{"format": "iso"}, {"zone": "Mars/X"}]
-    assert refusals(tmp_path, lambda given: DayForm(**given), words) == snapshot("""\
+    assert errors_of(lambda given: DayForm(**given), *words, folder=tmp_path) == snapshot("""\
 UsageError: --date-format 'iso' is not a format such as %d/%m/%Y, nor one of excel, roc, unix_s, unix_ms, unix_us, unix_ns
 UsageError: --date-zone 'Mars/X' is not a time zone; write one such as America/New_York
 """)
@@ -503,8 +505,8 @@ def test_numbers_of_any_form_are_read(
 
 def test_numbers_that_may_be_two_are_refused_with_advice(tmp_path: Path) -> None:
     cells: dict[str, Any] = {"1,234": "unclear", "10,25": "point", "10.25": "comma"}
-    assert refusals(
-        tmp_path, lambda cell: to_numbers(pd.Series([cell]), "x", cells[cell]), cells
+    assert errors_of(
+        lambda cell: to_numbers(pd.Series([cell]), "x", cells[cell]), *cells, folder=tmp_path
     ) == snapshot("""\
 DataError: x: column None holds '1,234', which can mean two numbers; say --decimal comma, or --decimal point
 DataError: x: column None holds '10,25', expected numbers such as 1234.5 or 1,234.5; if commas are decimal, say --decimal comma
@@ -561,7 +563,7 @@ def test_files_of_a_folder_that_count_in_other_units_are_refused(tmp_path: Path)
     (tmp_path / "2.csv").write_text(
         ROWS.replace("成交量", "成交量(股)").replace("000001", "600000")
     )
-    both = refusals(tmp_path, read, [tmp_path])
+    both = errors_of(read, tmp_path, folder=tmp_path)
 
     assert both == snapshot(
         "DataError: FOLDER/2.csv: column '成交量(股)' has another unit by its name than '成交量(手)' of the files before; import the files of one unit, or bring them to one\n"

@@ -20,8 +20,8 @@ from ktdeval_judge.nav_only import (
     returns_a_year,
     track_notes,
 )
-from support.refusals import refusals
 from support.terminal import Terminal
+from support.texts import errors_of
 
 MONDAY = np.datetime64("2025-06-02")
 
@@ -120,10 +120,10 @@ def test_a_ratio_does_not_depend_on_the_unit(scale: float) -> None:
 
 def test_values_that_no_account_has_are_refused(tmp_path: Path) -> None:
     every = [[1.0], [1.0, 0.0], [1.0, -2.0], [1.0, 1e300], [1e-300, 1e300]]
-    assert refusals(
-        tmp_path,
+    assert errors_of(
         lambda values: check_values("nav.csv", weekdays(len(values)), np.array(values)),
-        every,
+        *every,
+        folder=tmp_path,
     ) == snapshot("""\
 DataError: nav.csv: fewer than two days of account value; give more days
 DataError: nav.csv: the value of 2025-06-03 is not above 0; end the file before that day

@@ -30,7 +30,7 @@ from ktdeval_judge.printed_figure_texts import (
     printed_figure_lines,
     verdict,
 )
-from support.refusals import refusals
+from support.texts import errors_of
 
 FIGURE = PrintedFigure(sharpe=2.1, days=170, trials=12)
 # Bailey and López de Prado (2014), "A Numerical Example": 1,250 daily returns of 250 a year, annual
@@ -364,7 +364,9 @@ def test_an_impossible_value_is_refused_in_one_line(tmp_path: Path) -> None:
         {"periods": 0.0},
     ]
 
-    assert refusals(tmp_path, lambda changes: replace(FIGURE, **changes), every) == snapshot("""\
+    assert errors_of(
+        lambda changes: replace(FIGURE, **changes), *every, folder=tmp_path
+    ) == snapshot("""\
 UsageError: --sharpe nan: expected a number, the annual Sharpe ratio, such as 2.1
 UsageError: --sharpe inf: expected a number, the annual Sharpe ratio, such as 2.1
 UsageError: --days 2: a Sharpe ratio has no error on fewer than 3 returns; give the number of daily returns behind it

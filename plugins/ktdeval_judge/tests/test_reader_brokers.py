@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.refusals import refusals
+from support.texts import errors_of
 
 Trade = tuple[int, str, str, float, float]
 
@@ -365,7 +365,9 @@ def test_a_refused_statement_names_what_was_found(tmp_path: Path) -> None:
         (tmp_path / file).write_text(text, encoding="utf-8")
 
     files = [tmp_path / file for file, _ in REFUSED]
-    assert refusals(tmp_path, lambda path: read_declared(path, ReadOptions()), files) == snapshot("""\
+    assert errors_of(
+        lambda path: read_declared(path, ReadOptions()), *files, folder=tmp_path
+    ) == snapshot("""\
 DataError: FOLDER/all_cancelled.xml: Trade: each trade was cancelled; export a period with others
 DataError: FOLDER/cancelled_elsewhere.xml: Trade: line 3: column buySell: cancels a trade that is not in the file; also export the period of that trade
 DataError: FOLDER/no_trades.xml: a Flex statement without trades; add the section Trades to its query

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.refusals import refusals
+from support.texts import errors_of
 
 
 def read(folder: Path, text: str):
@@ -24,7 +24,7 @@ NAV = "date,nav,{}\n2025-06-02,100000,{}\n2025-06-03,148000,{}\n2025-06-04,14850
 
 
 def refused(folder: Path, *texts: str) -> str:
-    return refusals(folder, partial(read, folder), texts)
+    return errors_of(partial(read, folder), *texts, folder=folder)
 
 
 def test_a_trade_whose_column_says_something_else_is_refused(tmp_path: Path) -> None:

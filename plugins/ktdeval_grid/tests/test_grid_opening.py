@@ -22,8 +22,6 @@ from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from support.runs.run_support import MASK_KEY, TASK
 from support.tables import on_each_row
 
-HOLD = "builtin-hold_react"
-
 
 @pytest.fixture
 def plan(market: Path) -> GridPlan:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -64,8 +64,6 @@ def summaries(days: list[NewsDay]) -> dict[str, str]:
 
 
 MICROSECOND = timedelta(microseconds=1)
-CLOSE = FRIDAY.replace(hour=16)
-MIDNIGHT = datetime(2025, 8, 2, tzinfo=UTC)
 
 
 @on_each_row(

@@ -48,7 +48,6 @@ from support.tables import number, on_each_row
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}
 REFUSAL = GoldCall("REFUSE")
 DAILY = "UPQ.stock.daily"
-MINUTE = "UPQ.stock.minute"
 RATE = "UPQ.rates.query"
 
 

@@ -106,9 +106,6 @@ def test_windows_and_a_market_go_together() -> None:
 """)
 
 
-SPAN = "2024-01-03…2024-01-09"
-
-
 def test_the_first_two_windows_are_named_with_the_limit() -> None:
     facts = typed(card())
 

@@ -128,7 +128,6 @@ def names(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> di
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(10)
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_blocks_of_a_page_run(page: Path, names: dict[str, Any]) -> None:
     parser = CODE_AND_COMMANDS if page in TUTORIALS else CODE

@@ -99,7 +99,6 @@ def marked(statement: Statement) -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(12)
 @pytest.mark.parametrize("statement", [marked(each) for each in recomputed()])
 def test_a_figure_is_what_its_command_prints(statement: Statement, report_of: ReportOf) -> None:
     found = []

@@ -110,7 +110,6 @@ def resumed(config: RunConfig, cuts: list[Cut], plugins: Plugins) -> Iterator[Pa
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_records_after_two_hundred_power_cuts_equal_an_undisturbed_run(
     config: RunConfig, tmp_path: Path
 ) -> None:

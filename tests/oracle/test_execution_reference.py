@@ -262,7 +262,6 @@ ELSEWHERE = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a_shares", "first"),
     [

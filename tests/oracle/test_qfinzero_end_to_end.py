@@ -63,7 +63,6 @@ def bare(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
 def test_expected_calls_earn_everything_and_no_calls_nothing(
     suite: str,
@@ -119,8 +118,6 @@ def made(item: BenchmarkItem) -> tuple[list[RecordedCall], Any]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
 def test_expected_calls_of_every_item_work_and_reach_its_end_state(suite: str) -> None:
     sample_set = sample_set_of(task_named(f"qfinzero_{suite}_live"))
@@ -138,7 +135,6 @@ def test_expected_calls_of_every_item_work_and_reach_its_end_state(suite: str) -
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_sample_of_each_variant_goes_through_a_real_session(variant: str) -> None:
     task = task_named(variant)
@@ -238,7 +234,6 @@ def _tamper(out: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_of_silent_and_chaotic_models_state_their_failures(tmp_path: Path) -> None:
     silent = run(tmp_path / "silent", "qfinzero_calling", "agent/silent", "--limit", "15")["scores"]
     assert silent["overall"]["value"] == pytest.approx(silent["overall"]["baseline"])

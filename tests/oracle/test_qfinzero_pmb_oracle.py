@@ -726,7 +726,6 @@ STOPS_INSIDE_A_BAR: dict[str, Any] = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("frequency", ["1d", "1m"])
 @example(plan=STOPS_INSIDE_A_BAR)
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))

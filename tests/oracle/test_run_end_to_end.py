@@ -206,7 +206,6 @@ def test_the_same_command_again_does_nothing_twice(desk: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_score_rebuilds_the_card_from_records_and_adds_other_rule_sets(
     run: Path, tmp_path: Path
 ) -> None:
@@ -252,7 +251,6 @@ def test_score_rebuilds_the_card_from_records_and_adds_other_rule_sets(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
     desk: Path, run: Path, tmp_path: Path
 ) -> None:
@@ -281,7 +279,6 @@ def test_a_run_and_an_old_run_that_is_scored_take_a_metric_of_a_plugin(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
     run: Path, tmp_path: Path
 ) -> None:
@@ -316,7 +313,6 @@ def test_an_old_run_is_scored_by_several_metrics_and_other_rules_at_once(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_config_file_is_the_same_run_as_the_options_it_holds(desk: Path, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(
         f"model: builtin/chaos\ntasks: {TASK}\nwindows: ['{WINDOW}']\nseeds: 2\nlimit:"
@@ -351,7 +347,6 @@ def test_a_config_file_is_the_same_run_as_the_options_it_holds(desk: Path, tmp_p
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_windows_by_name_are_episodes_of_one_card(tmp_path: Path) -> None:
     done = ktdeval(*MOMENTUM, "--windows", "W1,W4", "--limit", "2", "--out", "run", cwd=tmp_path)
     assert done.code == 0, done
@@ -436,7 +431,6 @@ def test_an_agent_of_a_plugin_with_arguments(desk: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_group_runs_each_of_its_tasks(desk: Path, tmp_path: Path) -> None:
     words = (
         "--model",

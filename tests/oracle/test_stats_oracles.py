@@ -115,7 +115,6 @@ def test_behaviour_equals_pandas_forms(played: Ledger, snapshot: MarketSnapshot)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_calibration_equals_scikit_learn(played: Ledger, snapshot: MarketSnapshot) -> None:
     metrics = pytest.importorskip("sklearn.metrics")
     calibration = pytest.importorskip("sklearn.calibration")

@@ -38,8 +38,6 @@ def _cases() -> Iterator[Any]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(12)
-@pytest.mark.slow
 @pytest.mark.parametrize(("agent", "task"), [*_cases()])
 def test_an_obedient_model_buys_keeps_and_finds_no_contradiction(agent: str, task: str) -> None:
     model = ObedientModel()
@@ -80,7 +78,6 @@ def test_every_agent_is_asked() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_table_has_a_task_with_the_rules_of_each_task_that_trades() -> None:
     listed = {wording_of(task) for task in TABLES["tasks"]}
     missing = []

@@ -134,8 +134,6 @@ def roles_of(step: Step) -> list[ModelRequest]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
-@pytest.mark.sampled(12)
 @pytest.mark.parametrize("agent", TEAMS)
 @pytest.mark.parametrize("task", DECISIONS)
 def test_on_decisions_nobody_is_told_of_sizes(task: str, agent: str) -> None:
@@ -238,7 +236,6 @@ def _serialised(request: ModelRequest) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["blinded_fixed_candidate", "deepfund_berkshire"])
 @pytest.mark.parametrize(
     ("agent", "least"), [("hedge_fund", 0.85), ("trade", 0.7), ("deepfund", 0.7)]

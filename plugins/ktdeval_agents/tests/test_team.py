@@ -487,7 +487,6 @@ def test_outcomes_outlast_a_failed_call_and_no_failed_step_is_kept() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_every_shipped_team_is_valid_and_lists_its_roles() -> None:
     check_plugin("ktdeval_agents")
     for name in TEAMS:

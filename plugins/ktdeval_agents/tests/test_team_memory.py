@@ -78,7 +78,6 @@ HISTORIES = st.lists(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(HISTORIES, st.sets(st.integers(0, 29), max_size=20))
 def test_each_shown_asset_has_its_own_latest_decisions(
     history: list[dict[str, str]], held: set[int]

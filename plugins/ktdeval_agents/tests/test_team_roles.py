@@ -90,7 +90,6 @@ def cells(text: str) -> list[list[str]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_roles_are_listed_in_order_with_a_sum_of_every_column(
     run: Path, terminal: Terminal
 ) -> None:
@@ -129,7 +128,6 @@ def test_roles_are_listed_in_order_with_a_sum_of_every_column(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_reused_prefix_of_a_role_is_that_of_its_recorded_requests(
     run: Path, terminal: Terminal
 ) -> None:
@@ -203,7 +201,6 @@ def longest(text: str, others: list[str]) -> int:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cost_of_a_role_and_total_are_unknown_if_token_counts_are_missing(
     folder: Path, terminal: Terminal
 ) -> None:

@@ -136,7 +136,6 @@ def test_three_hits_of_three_have_the_product_of_their_chances() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8), st.integers(1, 8))
 def test_the_chance_is_never_below_the_exact_one(chances: list[float], hits: int) -> None:

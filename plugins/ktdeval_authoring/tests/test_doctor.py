@@ -137,7 +137,6 @@ def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_age_of_prices_and_cutoffs_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "installed_version", lambda: PRICED_VERSION)
     found = by_name(checks({}, TODAY))
@@ -167,7 +166,6 @@ def age(day: date) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_version_of_the_price_package_that_nobody_looked_up_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -60,7 +60,6 @@ def test_a_regression_by_hand() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
     from sklearn.linear_model import Ridge
 
@@ -79,7 +78,6 @@ def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_strongest_factors_get_coefficients_that_the_model_takes(
     embedded: MarketSnapshot,
 ) -> None:
@@ -93,7 +91,6 @@ def test_the_strongest_factors_get_coefficients_that_the_model_takes(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_nothing_from_the_first_day_on_is_looked_at(embedded: MarketSnapshot) -> None:
     start = int(np.searchsorted(embedded.days, np.datetime64("2024-04-01")))
     poisoned = {}
@@ -117,7 +114,6 @@ def test_a_market_that_begins_too_late_is_refused_in_words(embedded: MarketSnaps
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, baselines=("builtin/equal_weight", "builtin/random"))
     change_rules(tmp_path / "board", ("seeds: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]", "seeds: [4, 5]"))
@@ -146,7 +142,6 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_baselines_and_an_entrant_of_the_same_model_are_listed_together(
     market: Path, tmp_path: Path
 ) -> None:
@@ -190,7 +185,6 @@ def test_a_baseline_is_known_by_its_model_and_its_own_parameters(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_baseline_gives_the_same_card_wherever_it_runs(
     market: Path, empty_board: Path, tmp_path: Path
 ) -> None:
@@ -216,7 +210,6 @@ def test_a_baseline_gives_the_same_card_wherever_it_runs(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt(board: Path) -> None:
     call(*_BASELINES, board)
     first = withdraw(board)
@@ -232,7 +225,6 @@ def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt(board: Path) -> N
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) -> None:
     begin(tmp_path / "board", market, contact="")
     done = call(*_BASELINES, tmp_path / "board")
@@ -243,7 +235,6 @@ def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) ->
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path: Path) -> None:
     rules = load_rules(empty_board)
     other, short = (

@@ -89,7 +89,6 @@ def empty_board(path: Path, windows: int = 1) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> None:
     pages = {"index", "model", "compare", "task", "market", "card", "history", "about", "404"}
     assert {path.stem for path in site.glob("*.html")} == pages
@@ -257,7 +256,6 @@ def test_model_text_stays_data_and_headers_allow_only_site_scripts(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_path: Path) -> None:
     report = build_site(board, tmp_path / "one", workers=1)
     assert tree(tmp_path / "one") == tree(site)
@@ -267,7 +265,6 @@ def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_pa
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_second_build_replaces_the_first_and_a_failed_one_nothing(
     small: Path, tmp_path: Path
 ) -> None:
@@ -549,7 +546,6 @@ def test_jobs_give_their_results_in_order_and_their_errors() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_command_builds_next_to_the_board_and_lists_the_files(
     small: Path, tmp_path: Path
 ) -> None:
@@ -573,7 +569,6 @@ def test_the_command_builds_next_to_the_board_and_lists_the_files(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_benchmark_prints_what_a_build_takes_and_a_reader_is_sent(
     tmp_path: Path, repository: Path
 ) -> None:

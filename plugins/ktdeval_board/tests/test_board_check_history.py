@@ -69,7 +69,6 @@ def submit_another(board: BadBoard) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_proposal_that_only_adds_a_submission_stays_valid_after_main_moves(
     board: BadBoard,
 ) -> None:
@@ -90,7 +89,6 @@ def test_proposal_that_only_adds_a_submission_stays_valid_after_main_moves(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
     paths = (
         "board.yaml",
@@ -128,7 +126,6 @@ def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
     assert ("cards", "foreign-file") in findings_on(board)
 
 
-@pytest.mark.slow
 def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_is_none(
     board: BadBoard,
 ) -> None:

@@ -266,7 +266,6 @@ def test_different_systems_never_share_a_label() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_every_column_is_described(forged, forged_tables) -> None:
     words = describe_metrics(forged)
     for tables in forged_tables.values():

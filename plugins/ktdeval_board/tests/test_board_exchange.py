@@ -228,7 +228,6 @@ def test_one_division_is_read_alone_and_an_unknown_one_is_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["every-eval-ever", "eval-results"])
 def test_export_is_reproducible_and_excludes_withdrawn_cards(
     path: Path, board: LoadedBoard, export: Callable[[str], Path], tmp_path: Path, form: str
@@ -366,7 +365,6 @@ def records_of(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_records_follow_the_shared_schema_and_state_the_boards_trust(
     export: Callable[[str], Path], data: BoardData
 ) -> None:

@@ -90,7 +90,6 @@ def messages(board: Path, rule: str) -> list[str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_registered_system_under_its_drawn_key_is_taken_and_ranked(
     board: Path, run: Path
 ) -> None:
@@ -125,7 +124,6 @@ def test_a_card_was_made_between_the_drawing_of_its_key_and_today(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_check_executes_a_registered_card_and_its_baseline_again(board: Path, run: Path) -> None:
     assert submit(board, run).missing == ()
 
@@ -195,7 +193,6 @@ def test_a_run_under_a_registration_takes_no_other_key(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -297,7 +294,6 @@ def test_a_run_with_a_registration_needs_no_other_option(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_division_of_several_seeds_takes_no_run_of_fewer(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -366,7 +362,6 @@ def test_an_earlier_day_written_by_hand_does_not_go_before_a_drawn_key(board: Pa
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_names_of_ones_own_model_count_together_as_attempts(board: Path, run: Path) -> None:
     for model in (VOLATILITY, REVERSAL):
         registered(board, model)
@@ -435,7 +430,6 @@ def test_who_registers_submits(board: Path, run: Path, option: str, other: str, 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_key_that_is_passed_over_takes_all_ranks_of_its_submitter(
     board: Path, run: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -587,7 +581,6 @@ def test_a_pull_request_may_change_no_registration_and_no_key(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_site_shows_open_unused_and_used_registrations(
     board: Path, run: Path, tmp_path: Path
 ) -> None:

@@ -92,7 +92,6 @@ def test_a_strangers_unused_key_in_half_of_a_rivals_name_takes_no_rank(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_another_submitters_registration_does_not_block_the_same_system(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
@@ -316,7 +315,6 @@ def test_an_unused_key_is_not_shed_with_the_key_that_signed_it(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_retired_key_signs_nothing_new_and_what_it_signed_stands(keyed: Path, run: Path) -> None:
     drawn = signed(keyed, VOLATILITY)
     draw(keyed)

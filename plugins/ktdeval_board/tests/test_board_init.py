@@ -157,7 +157,6 @@ def test_scoring_task_ranks_by_its_first_headline_score_without_baselines(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_board_that_names_no_baselines_gets_the_usual_ones(market: Path, tmp_path: Path) -> None:
     begun = begin(tmp_path / "board", Path("synthetic"), baselines=(), windows=("W1",))
     kinds = {
@@ -200,7 +199,6 @@ def test_a_baseline_stands_only_where_its_task_shows_enough_for_it(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_memory_only_board_works_with_defaults_from_init_to_build(
     market: Path, tmp_path: Path
 ) -> None:
@@ -466,7 +464,6 @@ def test_the_readme_has_the_commands_of_a_submitter(board: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_command_prints_the_new_board_and_passes_data_arguments(
     tmp_path: Path,
 ) -> None:

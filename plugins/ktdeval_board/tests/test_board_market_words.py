@@ -53,7 +53,6 @@ def checked(board: Path) -> CheckReport:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["repository", "elsewhere"])
 def test_the_first_card_that_misdescribes_the_market_is_refused(
     board: Path, whole: Path, other_run: Path, stored: str

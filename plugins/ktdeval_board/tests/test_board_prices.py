@@ -82,7 +82,6 @@ def cost_in(table: Table) -> float | None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_submitters_price_is_labelled_and_ranks_nobody(
     tmp_path: Path, market: Path, whole: Path
 ) -> None:

@@ -100,7 +100,6 @@ def test_a_registration_without_a_question_has_the_id_that_it_had(governed: Path
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_question_is_part_of_the_id(open_board: Path, asked: LoadedBoard) -> None:
     (filed,) = asked.registrations.filed
     without = structs.replace(filed.registration, question=UNSET)
@@ -178,7 +177,6 @@ def test_a_card_that_keeps_all_terms_is_confirmatory(asked: LoadedBoard) -> None
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_card_without_a_question_is_exploratory(governed: Path, tmp_path: Path) -> None:
     board = Path(shutil.copytree(governed / "board", tmp_path / "board"))
     assert submit(board, governed / "runs" / "run").missing == ()

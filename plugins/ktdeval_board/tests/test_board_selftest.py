@@ -216,7 +216,6 @@ def one_window(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # Each of 181 kinds is a check of a board: minutes where others use the machine.
-@pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ["board", "one_window"])

@@ -82,7 +82,6 @@ def ledgers(run: RunFolder) -> dict[str, Ledger]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_episodes_follow_the_order_of_the_card(series: Any, decisions: Any, run: RunFolder) -> None:
     wanted = [
         (entry["id"], entry["window"], entry["seed"]) for entry in card_of(run.path)["episodes"]
@@ -177,7 +176,6 @@ def test_envelope_is_the_one_that_anyone_gets(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_model_that_never_trades_has_reasons_in_the_place_of_figures(
     market: Path, snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
@@ -393,7 +391,6 @@ def board(frame: Frame, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_series_of_an_asset_have_its_adjusted_price(frame: Frame) -> None:
     market = open_snapshot(load_plugins(()), "synthetic_arena", {})
     for episode in not_empty(frame[1]["episodes"]):
@@ -489,7 +486,6 @@ def test_signals_are_counted_by_analyst_where_a_transcript_has_any() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_curves_of_a_fund_sum_orders_weights_and_signals(fund: Frame, board: Path) -> None:
     series = fund[1]
     decisions = copy.deepcopy(fund[2])
@@ -522,7 +518,6 @@ def test_curves_of_a_fund_sum_orders_weights_and_signals(fund: Frame, board: Pat
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_only_boards_with_figures_of_an_arena_have_its_page_and_files(
     board: Path, tmp_path: Path
 ) -> None:

@@ -207,7 +207,6 @@ def test_a_silent_connection_ends(served: Served, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_change_of_the_board_shows_at_the_next_page_alone(
     own: Served,
 ) -> None:
@@ -230,7 +229,6 @@ def test_a_change_of_the_board_shows_at_the_next_page_alone(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_failed_build_is_shown_as_text_until_it_is_fixed(own: Served) -> None:
     rules = own.board / "board.yaml"
     before = rules.read_text()
@@ -295,8 +293,6 @@ def test_a_host_that_is_no_address_is_refused(tmp_path: Path, host: str, reason:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)

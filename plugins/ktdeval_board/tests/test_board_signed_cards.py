@@ -59,7 +59,6 @@ def test_a_submission_is_signed_and_shows_by_whom(board: Path, run: Path) -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_signature_beside_a_card_is_kept_if_the_board_can_check_it(
     board: Path, empty_board: Path, run: Path, tmp_path: Path
 ) -> None:
@@ -79,7 +78,6 @@ def test_signature_beside_a_card_is_kept_if_the_board_can_check_it(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_submission_without_the_submitters_own_signature_is_refused(
     board: Path, run: Path
 ) -> None:
@@ -107,7 +105,6 @@ def test_a_submission_without_the_submitters_own_signature_is_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_check_refuses_a_removed_swapped_or_altered_signature(board: Path, run: Path) -> None:
     assert submit(board, run, key=OWN).missing == ()
 

@@ -61,7 +61,6 @@ def verdicts(board: Path) -> list[Path]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_absent_altered_and_foreign_signatures_are_found(
     board: Path,
 ) -> None:

@@ -336,7 +336,6 @@ def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_runs_in_one_folder_are_attempts_even_when_interrupted(
     market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -357,7 +356,6 @@ def test_runs_in_one_folder_are_attempts_even_when_interrupted(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_of_several_cards_those_of_the_board_are_taken(
     market: Path, board: Path, tmp_path: Path
 ) -> None:
@@ -382,7 +380,6 @@ blinded_open_research.json: own key: the board draws the mask keys of division b
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Path) -> None:
     from support.masking import deanon_plugin
 
@@ -546,7 +543,6 @@ def test_a_secret_value_is_found_as_json_writes_it_and_longest_first() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_nothing_is_written_if_the_check_refuses_or_the_path_is_taken(
     run: Path, board: Path
 ) -> None:
@@ -627,7 +623,6 @@ def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_records_elsewhere_are_written_where_they_can_be_published_from(
     market: Path, tmp_path: Path
 ) -> None:
@@ -669,7 +664,6 @@ blinded_open_research.json: records: --records-out applies to records that are s
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_records_beyond_the_limits_are_named(run: Path, board: Path, tmp_path: Path) -> None:
     own = Path(shutil.copytree(run, tmp_path / "own" / "run"))
     (own / "canary.json").write_text(json.dumps({"answers": ["x" * 1_000_001]}))
@@ -731,7 +725,6 @@ next, in the board's repository:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
     run: Path, board: Path
 ) -> None:
@@ -800,7 +793,6 @@ def test_records_at_an_address_are_kept_elsewhere(run: Path, board: Path) -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.needs("ktdeval_compare")
 def test_a_transplant_is_refused_even_in_the_dress_of_its_run(
     board: Path, run: Path, tmp_path: Path

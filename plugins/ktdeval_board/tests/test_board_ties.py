@@ -33,7 +33,6 @@ def noise(seed: int, days: int, agents: int) -> np.ndarray:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("agents", "days"), [(2, 43), (6, 43), (20, 43), (6, 400)])
 def test_equally_good_agents_are_one_group_as_often_as_the_level_states(
     agents: int, days: int
@@ -98,7 +97,6 @@ def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_on_long_series_p_values_are_those_of_arch(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -108,7 +106,6 @@ def test_on_long_series_p_values_are_those_of_arch(seed: int) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_on_long_series_groups_are_those_of_arch_applied_again_to_the_rest() -> None:
     returns = noise(3, 1000, 8) + np.repeat([0.003, 0.0015, 0.0, -0.0015], 2)
     groups = [0] * 8

@@ -268,7 +268,6 @@ def eight_names() -> MarketSnapshot:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_text_says_the_rules_and_what_is_null(terminal: CardTerminal, stored: Path) -> None:
     cards = terminal.cards(card_of(ONE.tolist()), card_of(TWO.tolist(), "house/two"))
     text = terminal.text("compare", *cards, "--by", "regime", "--data", str(stored))
@@ -318,7 +317,6 @@ DAYS = {"D0": 210, "D1": 260, "D2": 320, "D3": 370}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_days_are_those_of_the_decision_and_have_newey_west_errors(
     terminal: CardTerminal, tmp_path: Path
 ) -> None:
@@ -366,7 +364,6 @@ def test_days_are_those_of_the_decision_and_have_newey_west_errors(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("days", [120, 430])
 def test_days_without_a_difference_are_called_one_in_five_per_cent(days: int) -> None:
     """Heavy-tailed days, and regimes that last fifty days on average."""
@@ -386,7 +383,6 @@ def test_days_without_a_difference_are_called_one_in_five_per_cent(days: int) ->
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_few_days_are_null(terminal: CardTerminal, stored: Path, tmp_path: Path) -> None:
     card = card_of(ONE.tolist())
     run = save_run(tmp_path / "run", card, {(name, 0): [0.01] * 5 for name in WINDOWS})
@@ -403,7 +399,6 @@ def test_few_days_are_null(terminal: CardTerminal, stored: Path, tmp_path: Path)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_of_two_markets_stand_in_the_cells_of_their_venues(
     terminal: CardTerminal, stored: Path, tmp_path: Path
 ) -> None:
@@ -526,7 +521,6 @@ def planted_market() -> MarketSnapshot:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_rule_of_momentum_that_earns_in_one_regime_only_is_seen_to(
     terminal: CardTerminal, tmp_path: Path
 ) -> None:

@@ -419,7 +419,6 @@ def test_unmatched_cards_or_those_differing_beyond_the_mask_are_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_what_can_not_be_put_together_is_refused_in_one_line(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -606,7 +605,6 @@ def of(folder: Path, names: Sequence[str]) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_opposite_tilt_is_found_and_equal_cohorts_differ_in_nothing(
     runs: Path, terminal: CardTerminal
 ) -> None:
@@ -725,7 +723,6 @@ def test_exposures_of_runs_are_those_that_pandas_makes_of_ledgers(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_sequence_of_cards_changes_nothing_and_python_gives_the_same(
     runs: Path, terminal: CardTerminal
 ) -> None:
@@ -782,7 +779,6 @@ def traders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_trials_ranks_and_exposures_are_of_runs_and_cards(
     traders: Path, tmp_path: Path, terminal: CardTerminal
 ) -> None:

@@ -51,7 +51,6 @@ def raised(base: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTerminal) -> None:
     base = figures(10, 2)
     made = (
@@ -91,7 +90,6 @@ Notes
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTerminal) -> None:
     one = {
         ("A1", 0): 0.01,
@@ -120,7 +118,6 @@ def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTermina
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(8), raised(figures(8)), SHARED)
     report = terminal.report("compare", *paths)
@@ -161,7 +158,6 @@ ktdeval: error: FOLDER/8/cards/blinded_open_research.json and FOLDER/0/cards/bli
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(6), figures(6))
     (terminal.folder / "empty").mkdir()
@@ -197,7 +193,6 @@ ktdeval: error: FOLDER/7/cards/blinded_open_research.json and FOLDER/6/cards/bli
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_undefined_figures_are_excluded_and_equal_ones_are_tied(
     terminal: CardTerminal,
 ) -> None:
@@ -258,7 +253,6 @@ def test_figure_one_card_never_reaches_is_not_compared(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
     terminal: CardTerminal,
 ) -> None:
@@ -273,7 +267,6 @@ def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_daily_tests_read_ledgers_beside_the_card_or_report_them_missing(
     terminal: CardTerminal,
 ) -> None:
@@ -305,7 +298,6 @@ def test_daily_tests_read_ledgers_beside_the_card_or_report_them_missing(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerminal) -> None:
     """A mixed market in which coins trade only in later windows: its cards give the larger
     number.
@@ -348,7 +340,6 @@ def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerm
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTerminal) -> None:
     runs = [terminal.folder / "one", terminal.folder / "two"]
     for number, run in enumerate(runs):
@@ -365,7 +356,6 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_runs_of_different_tasks_are_compared_on_the_named_ones(terminal: CardTerminal) -> None:
     both = terminal.folder / "both"
     bright = terminal.folder / "bright"
@@ -411,7 +401,6 @@ def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal) -> None:
     def cards(task_of: Any, agent_of: Any) -> list[Path]:
         """Four cards, two models under two masks; the cards of one mask or one model have a real
@@ -444,7 +433,6 @@ def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_tables_fold_to_a_narrow_terminal_with_every_figure_whole(
     terminal: CardTerminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -508,7 +496,6 @@ def pieces(report: Any, over: str) -> dict[str, float]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_planted_effects_come_back(terminal: CardTerminal) -> None:
     report = terminal.report("compare", "masks", *design(terminal))
     planted = {
@@ -529,7 +516,6 @@ def test_planted_effects_come_back(terminal: CardTerminal) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> None:
     report = terminal.report(
         "compare",
@@ -556,7 +542,6 @@ Notes
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_effects_refuse_changes_confounded_with_the_mask(terminal: CardTerminal) -> None:
     (bright,) = design(terminal, ("bright",), ("open_research",))
     changes: list[dict[str, Any]] = [
@@ -586,7 +571,6 @@ ktdeval: error: FOLDER/7/cards/blinded_open_research.json and FOLDER/0/cards/bri
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows"), [("ktdfin-3", "modes"), ("ktdfin-11", "masks")])
 def test_mask_and_mode_tables_refuse_rebased_prices_as_the_plain_mask(
     terminal: CardTerminal, name: str, rows: str
@@ -623,7 +607,6 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_effects_need_comparable_cards_and_intervals_several_windows(
     terminal: CardTerminal,
 ) -> None:
@@ -670,7 +653,6 @@ def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_long_window_is_never_pooled_with_short_ones(
     terminal: CardTerminal,
 ) -> None:
@@ -722,7 +704,6 @@ def test_a_long_window_is_never_pooled_with_short_ones(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerminal) -> None:
     scored = scoring_card()
     one, other, third = (
@@ -767,7 +748,6 @@ def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerm
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -> None:
     assert terminal.text("compare", "power", "--windows", "5") == snapshot("""\
 What a two-sided signed-rank test over windows can show at 0.05
@@ -860,7 +840,6 @@ def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     paths = terminal.pair(figures(12, 5), figures(12, 5, 1))
     plan = terminal.report("compare", "power", *paths, "--effect", "0.02")[0]
@@ -906,7 +885,6 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_power_takes_days_unit_and_overlap_from_cards_by_default(
     terminal: CardTerminal,
 ) -> None:
@@ -949,7 +927,6 @@ def test_power_takes_days_unit_and_overlap_from_cards_by_default(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
     power = ("compare", "power")
     assert terminal.refusals(
@@ -1016,7 +993,6 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_power_matches_a_simulation_and_equals_the_level_without_effect() -> None:
     assert RankTest().power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
 
@@ -1037,7 +1013,6 @@ def test_power_matches_a_simulation_and_equals_the_level_without_effect() -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_detectable_effect_has_the_power_asked_for() -> None:
     assert RankTest().effect(5) is None  # with five windows no effect can be detected
     assert RankTest().power(50.0, 5) == 0.0

@@ -150,7 +150,6 @@ def test_names_are_matched_exactly() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_planted_decay_is_recovered_and_none_covers_zero() -> None:
     rng = np.random.default_rng(1)
     covered = 0
@@ -182,7 +181,6 @@ def saved(folder: Path, model: str, daily: Any) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_are_reported_with_their_days_and_unknown_ones_named(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -257,7 +255,6 @@ def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     path = saved(tmp_path / "a", "openai/gpt-4o", np.full(30, 0.01))
     next((path / "episodes").rglob("ledger.parquet")).write_bytes(b"other")
@@ -318,7 +315,6 @@ def test_a_side_without_windows_or_cutoffs_is_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_excess_and_selection_match_the_market(tmp_path: Path, terminal: CardTerminal) -> None:
     words = [
         "--model",

@@ -147,7 +147,6 @@ def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_planted_components_are_recovered_with_their_interval() -> None:
     sds = (2.0, 1.0, 1.0, 1.0)
     truth = np.array([4, 1, 1, 1]) / 7
@@ -359,7 +358,6 @@ def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> None:
     report = terminal.report("compare", "--factor", "agent,model", "ama-1")
     assets = ["TSLA", "BMRN", "BTC", "ETH"]
@@ -595,7 +593,6 @@ def test_identical_runs_are_listed_by_agent_and_model(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_report_of_replicates_states_their_number_and_variance_shares(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -648,7 +645,6 @@ def saved(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_are_split_with_replicates_and_identical_paths_are_named(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -680,7 +676,6 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
@@ -768,7 +763,6 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_incomplete_crossing_is_refused_in_one_line(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:

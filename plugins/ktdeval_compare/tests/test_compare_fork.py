@@ -81,8 +81,6 @@ def read_in(report: Any) -> dict[str, float]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "args", "expected"),
     [
@@ -118,7 +116,6 @@ def test_a_rule_is_found_to_read_what_it_is_made_of_and_nothing_else(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.needs("ktdeval_markets")
 def test_equal_weight_rule_is_found_to_read_no_figures_or_news(
     tmp_path: Path, terminal: Terminal
@@ -137,7 +134,6 @@ def test_equal_weight_rule_is_found_to_read_no_figures_or_news(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_order_that_a_model_follows_is_a_bias_and_no_input(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -154,7 +150,6 @@ def test_an_order_that_a_model_follows_is_a_bias_and_no_input(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_model_that_draws_is_not_found_to_read_anything(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -170,7 +165,6 @@ def test_a_model_that_draws_is_not_found_to_read_anything(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_one_stock_s_figure_moves_the_order_of_that_stock(
     momentum: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -265,7 +259,6 @@ ktdeval: error: --tasks: no trading task 'nothing' in this run
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_folder_of_another_run_s_fork_is_refused(
     momentum: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -337,7 +330,6 @@ def simulated(rng: np.random.Generator, steps: int, shift: float, placebo: float
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, pytest.param(3, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("placebo", [0.0, 0.1], ids=["no bias", "a bias of order"])
 def test_an_input_that_moves_nothing_is_called_read_in_at_most_5_percent(
@@ -349,7 +341,6 @@ def test_an_input_that_moves_nothing_is_called_read_in_at_most_5_percent(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_test_of_difference_alone_holds_its_level_and_no_less() -> None:
     rng = np.random.default_rng(5)
     p_values = []
@@ -396,7 +387,6 @@ def exact_row(moves: Sequence[float]) -> VariantFigures:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [5, 6, 8, 12])
 def test_interval_covers_the_mean_if_half_of_the_steps_do_not_move(steps: int) -> None:
     """95 % of 300 forks, minus three standard errors; percentiles of resamples covered 72 to 82

@@ -41,7 +41,6 @@ def bars() -> pd.DataFrame:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_same_bytes_under_two_names_are_one_market(tmp_path: Path, terminal: Terminal) -> None:
     table = bars()
     table.to_csv(tmp_path / "one.csv", index=False)

@@ -152,7 +152,6 @@ def test_lost_score_is_shared_among_tools_parameters_and_times(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_pattern_means_the_same_among_any_other_cards(terminal: CardTerminal) -> None:
     """By hand: A is 1.0 and B is 0.2, so A - B is 0.8, with or without a second system of A's
     model.
@@ -219,7 +218,6 @@ def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTermina
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
     """Returns of 1, 5 and 6 % consist of 1, 0 and 6 % and of 0, 5 and 0 %: the parts have medians 1
     and 0, the return 5.

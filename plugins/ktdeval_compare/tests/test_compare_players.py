@@ -110,7 +110,6 @@ def players_of(terminal: Terminal, run: Path, *options: str) -> list[dict[str, o
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_row_an_episode_and_one_over_all(whole: Path, terminal: Terminal) -> None:
     rows = players_of(terminal, whole, "--players", "200")
 
@@ -130,7 +129,6 @@ def test_a_row_an_episode_and_one_over_all(whole: Path, terminal: Terminal) -> N
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_players_are_those_of_their_seed(whole: Path, terminal: Terminal) -> None:
     once = players_of(terminal, whole, "--players", "100")
 
@@ -139,7 +137,6 @@ def test_players_are_those_of_their_seed(whole: Path, terminal: Terminal) -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_table_says_how_many_players_an_entrant_beats(whole: Path, terminal: Terminal) -> None:
     rows = players_of(terminal, whole, "--players", "100")
 
@@ -152,7 +149,6 @@ def test_the_table_says_how_many_players_an_entrant_beats(whole: Path, terminal:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_without_fills_there_is_no_standing_and_the_reason(
     tmp_path: Path, terminal: Terminal
 ) -> None:

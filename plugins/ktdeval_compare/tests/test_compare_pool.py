@@ -280,7 +280,6 @@ def test_a_system_that_held_cash_differs_by_the_days_of_the_other(tmp_path: Path
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_errors_of_days_are_as_large_as_windows_differ(tmp_path: Path) -> None:
     """Planted: the difference of two systems over 42 days with a deviation of 1 % each, 60 windows;
     their standard deviation is what the errors say, within what 60 windows know (9 %).
@@ -442,7 +441,6 @@ def test_one_system_is_pooled_where_its_zero_says_something() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_selection_of_one_system_is_pooled_with_the_errors_of_its_cards(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:

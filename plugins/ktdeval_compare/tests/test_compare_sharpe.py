@@ -241,7 +241,6 @@ def test_the_bootstrap_agrees_with_the_normal_form_and_comes_from_its_seed() -> 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("days", [43, 430])
 def test_placebo_sharpe_differences_are_significant_one_time_in_twenty(days: int) -> None:
     """Correlated fat-tailed returns with volatility clustering and one Sharpe ratio: 5 % ± 1.5 % of

@@ -82,7 +82,6 @@ def test_without_ties_it_equals_the_exact_test_of_scipy(n: int) -> None:
 @pytest.mark.exhaustive
 @settings(max_examples=60)
 @given(DIFFERENCES.filter(lambda sample: len(sample) > 1))
-@pytest.mark.slow
 def test_with_zeros_and_ties_it_equals_the_permutation_of_scipy(sample: np.ndarray) -> None:
     ranks = signed_rank(sample)
     if ranks.n_nonzero == 0:
@@ -119,7 +118,6 @@ def test_too_few_pairs_give_a_reason_and_identical_pairs_are_tied() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(DIFFERENCES, st.floats(0.1, 1000.0))
 def test_scale_changes_no_p_and_sign_changes_only_the_direction(
     sample: np.ndarray, scale: float
@@ -134,7 +132,6 @@ def test_scale_changes_no_p_and_sign_changes_only_the_direction(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 43), st.integers(0, 43)), min_size=1, max_size=12))
 def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
     pairs: list[tuple[int, int]],
@@ -156,7 +153,6 @@ def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(DIFFERENCES)
 def test_sign_flips_equal_their_enumeration(sample: np.ndarray) -> None:
     sums = [
@@ -201,7 +197,6 @@ def test_the_shift_and_its_interval_are_those_of_walsh_averages_and_tables() -> 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
 def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(
     values: list[float],
@@ -288,7 +283,6 @@ def test_normal_interval_nearly_equals_the_exact_one_for_many_pairs() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), min_size=1, max_size=8))
 def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
     days = [str(day) for day in np.datetime64("2024-01-01") + np.arange(491).astype("m8[D]")]
@@ -379,7 +373,6 @@ def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 28), st.integers(0, 60)), min_size=1
@@ -448,7 +441,6 @@ def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> di
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("windows", [9, 10, 12, 20])
 def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) -> None:
     """Two agents without skill whose daily returns differ by fat-tailed noise: 5 % ± 1.5 % of 2,000
@@ -461,7 +453,6 @@ def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) ->
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_placebo_comparisons_over_overlapping_paper_windows_keep_the_level() -> None:
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2026-05-01"))
     days = days[np.is_busday(days)]
@@ -514,7 +505,6 @@ def test_a_hand_worked_design() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(WINDOWS, WINDOWS, WINDOWS, WINDOWS)
 def test_stock_and_date_effect_add_up_to_the_memory_premium(
     a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray
@@ -555,7 +545,6 @@ def test_without_precedence_it_is_the_shapley_value() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(arrays(float, (12, 4), elements=st.floats(-1, 1)))
 def test_contributions_add_up_exactly(table: np.ndarray) -> None:
     values = {given: table[cell] for given, cell in GRID.items()}
@@ -584,7 +573,6 @@ def test_a_set_that_was_not_run_is_named() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_effect_intervals_cover_the_planted_effect() -> None:
     """Ten windows, three seeds, shared market noise that cancels; 2,000 experiments, nominal 95
     %.
@@ -630,7 +618,6 @@ MARGIN = 0.015
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_random_traders_differ_as_often_as_the_level_states(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

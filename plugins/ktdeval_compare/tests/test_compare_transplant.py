@@ -65,7 +65,6 @@ def made(runs: Path, terminal: Terminal) -> dict[str, Any]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_costs_rise_with_the_capital_and_the_filled_share_falls(made: dict[str, Any]) -> None:
     lines = made["lines"]
     assert [line["capital"] for line in lines] == [10**6, 10**8, 10**10]
@@ -83,7 +82,6 @@ RETURNS = ("total_return", "annualised_return", "excess_return", "selection_alph
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_returns_where_most_of_what_was_ordered_is_not_filled_are_withheld(
     made: dict[str, Any], runs: Path, terminal: Terminal
 ) -> None:
@@ -174,7 +172,6 @@ def test_runs_are_compared_as_executed_at_a_capital(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_run_pages_show_capacity_only_for_the_matching_run(
     made: dict[str, Any], runs: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -190,7 +187,6 @@ def test_run_pages_show_capacity_only_for_the_matching_run(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_transplant_is_no_run_and_is_replaced_whole(
     made: dict[str, Any], runs: Path, terminal: Terminal, tmp_path: Path
 ) -> None:

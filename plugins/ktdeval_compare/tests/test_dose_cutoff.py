@@ -37,7 +37,6 @@ def test_what_a_dose_adds_is_a_year_of_its_days() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_error_is_that_of_two_means_a_year() -> None:
     """Both sides have 80 days: 252 · 0.01 / √80 each, in quadrature; a mean over twelve markets, as
     that of one depends on the order of its days.
@@ -67,7 +66,6 @@ def test_without_both_doses_there_is_nothing_to_compare(doses: list[tuple[float,
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_limit_is_where_the_difference_is_2_8_standard_errors() -> None:
     """1.96 + 0.84: ratios of 2 at 1 % and 4 at 10 % cross it at 10^(-2 + 0.4)."""
     rows = []

@@ -142,7 +142,6 @@ def test_probes_are_seen_by_the_exact_binomial_test() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_planted_premium_is_reported_with_its_limit() -> None:
     report = dose_report(planted({0.0: 0.0, 0.01: 0.02, 0.1: 0.05, 1.0: 0.10}, controls=40))
     nothing, small, middle, full = report.doses
@@ -178,7 +177,6 @@ def test_a_planted_premium_is_reported_with_its_limit() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_plan_of_more_windows_sees_more() -> None:
     study = planted({0.0: 0.0, 0.01: 0.02, 0.1: 0.05, 1.0: 0.10})
     few, many = (memory_power(study, 0.1, windows, 0.05, 0.8) for windows in (6, 20))
@@ -195,7 +193,6 @@ def _sizes(study: DoseStudy) -> tuple[list[float], np.ndarray]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_windows_that_share_days_are_tested_by_the_null_of_shared_days() -> None:
     """The same premiums: what shared days allow for costs power, and moves each figure's test."""
     means = {0.0: 0.0, 0.01: 0.05, 1.0: 0.10}
@@ -215,7 +212,6 @@ def test_windows_that_share_days_are_tested_by_the_null_of_shared_days() -> None
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_shipped_study_has_the_power_of_the_command_that_tests_it() -> None:
     """Figures that an audit computed by itself, with the test of `compare masks`."""
     study = shipped_study()
@@ -314,7 +310,6 @@ def test_options_that_do_not_go_together_are_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_study_runs_once_and_is_shown_again(terminal: CardTerminal, tmp_path: Path) -> None:
     """Full memory against none, in two windows: bright earns more, blinded is the same."""
     out = str(tmp_path / "study")

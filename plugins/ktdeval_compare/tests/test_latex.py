@@ -66,7 +66,6 @@ def test_signs_become_commands(text: str, latex: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.text(max_size=40))
 def test_any_text_becomes_known_commands_and_plain_letters(text: str) -> None:
     assert TOKENS.sub("", escape_text(text)) == ""

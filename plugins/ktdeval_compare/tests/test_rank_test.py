@@ -51,7 +51,6 @@ def test_the_published_windows_are_those_of_the_task() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_rank_test_for_overlapping_windows_keeps_its_level() -> None:
     """Of 40,000 studies without an effect, a standard error of 0.11 points."""
     sums = positive_rank_sums(summed_days(40_000))
@@ -67,7 +66,6 @@ def test_rank_test_for_overlapping_windows_keeps_its_level() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("effect", [0.0, 0.6, 1.162])
 def test_power_is_how_often_the_command_finds_it(effect: float) -> None:
     """2,000 simulated studies, each tested as `compare masks` tests it."""
@@ -124,7 +122,6 @@ def test_a_simulated_p_is_never_below_what_its_draws_can_show() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_large_effect_is_that_of_a_z_test_less_its_efficiency() -> None:
     found = RankTest().effect(200)
     assert found == pytest.approx(normal_effect(1.0, 200) * math.sqrt(math.pi / 3), rel=0.03)

@@ -108,7 +108,6 @@ def check_conversation(messages: list[dict[str, Any]], tools: list[dict[str, Any
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_step_is_a_conversation_with_tools_as_trl_documents_it(runs: Path) -> None:
     assert export("momentum", cwd=runs).code == 0
 
@@ -134,7 +133,6 @@ def test_a_step_is_a_conversation_with_tools_as_trl_documents_it(runs: Path) -> 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_episode_is_one_conversation_and_openais_arguments_are_text(runs: Path) -> None:
     assert export("momentum", "--rows", "episode", "--dialect", "openai", cwd=runs).code == 0
     assert metadata(runs)["row_sources"] == [{"source": 0, "steps": [0, 1, 2]}]
@@ -198,7 +196,6 @@ def test_a_preference_is_between_runs_that_were_shown_the_same(runs: Path) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_failed_steps_are_no_rows(runs: Path) -> None:
     broken = {"raw": '{"orders": '}
     answers = [
@@ -224,7 +221,6 @@ def test_failed_steps_are_no_rows(runs: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_what_a_model_wrote_is_found_and_can_be_left_out(runs: Path) -> None:
     answers = [[SEEN, submission(reason)] for reason in ("calm", *WRITTEN, "calm")]
     out = run_script(runs, "written", answers)
@@ -528,7 +524,6 @@ SPELLED = (
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_identity_in_another_spelling_or_spread_over_fields_is_found(runs: Path) -> None:
     """A trainer, or the model that it trains, reads all of these as the name."""
     answers: list[Any] = []
@@ -547,7 +542,6 @@ def test_an_identity_in_another_spelling_or_spread_over_fields_is_found(runs: Pa
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_gold_answer_that_an_agent_shows_is_found(runs: Path) -> None:
     """The model's own answer is what a row is for; what it is shown must not have it."""
     answers = [{"submit": {"answer": sample}} for sample in (GOLD, "something else")]
@@ -576,7 +570,6 @@ def test_a_gold_answer_that_an_agent_shows_is_found(runs: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_days_that_a_task_evaluates_on_are_refused_on_a_real_market(tmp_path: Path) -> None:
     market = small_market()
     real = replace(market, meta=replace(market.meta, synthetic=False))

@@ -85,7 +85,6 @@ def test_a_killed_fork_is_started_again_a_few_times(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_workers_see_their_parents_end_while_other_workers_live(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,6 @@ def test_a_grid_whose_only_server_is_down_does_not_begin(closed_port: int) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_grid_without_any_key_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UsageError, match=r"no system of the grid can begin: .*OPENAI_API_KEY"):

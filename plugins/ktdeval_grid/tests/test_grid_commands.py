@@ -208,14 +208,12 @@ def test_names_are_completed(option: str, text: str, found: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_options_of_run_stand_over_a_plan(terminal: Terminal) -> None:
     words = ["ktd-fin", "--models", "builtin/random", "--windows", "W1,W2", "--seeds", "2"]
     assert terminal.out("plan", *words) == "builtin-random: 48 episodes, no provider is asked\n"
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Terminal) -> None:
     words = ["--models", "builtin/momentum(positions=5)", "--models", "builtin/hold"]
     printed = terminal.out("plan", *words, "--tasks", "ktdfin", "--windows", "W1")
@@ -226,8 +224,6 @@ def test_a_list_of_models_may_be_given_by_repeating_the_option(terminal: Termina
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @on_each_row(
     "words",
     (["ktd-fin", "--models", "builtin/random", "--windows", "W1"],),

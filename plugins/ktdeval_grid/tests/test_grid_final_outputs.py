@@ -130,7 +130,6 @@ def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone")
 def test_an_ending_by_forks_has_the_same_files(tmp_path: Path) -> None:
     alone = tmp_path / "alone"

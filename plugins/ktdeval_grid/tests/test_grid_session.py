@@ -413,7 +413,6 @@ def paid_usd(out: Path) -> dict[str, float]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_calls_of_a_model_behind_a_network_are_counted_with_their_cost(
     stub: Stub, market: Path, tmp_path: Path
 ) -> None:
@@ -444,7 +443,6 @@ def test_calls_of_a_model_behind_a_network_are_counted_with_their_cost(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_budget_stops_units_says_what_they_need_and_a_larger_one_goes_on(
     stub: Stub, market: Path, tmp_path: Path
 ) -> None:

@@ -53,7 +53,6 @@ def ids(record: GridRecord, shard: Shard | None = None) -> list[str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 6))
 def test_shards_part_all_units_and_each_goes_on_with_those_of_others(
     sizes: list[int], count: int

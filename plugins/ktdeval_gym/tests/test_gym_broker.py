@@ -287,7 +287,6 @@ def answer_to(samples: Any, rounds: Sequence[Sequence[SubmittedCall]]) -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
     samples = session_samples(OPTIONS, small_world())
     recorded: list[Any] = []
@@ -325,7 +324,6 @@ def test_a_sessions_calls_earn_what_the_environment_showed() -> None:
         samples.score(0, {**answer, "calls": answer["calls"][:-3]})
 
 
-@pytest.mark.slow
 @pytest.mark.exhaustive
 def test_an_episode_is_written_as_a_run_whose_card_verifies(tmp_path: Path) -> None:
     env = gymnasium.make("ktdeval/Broker-v0", days=4, out=str(tmp_path))

@@ -58,7 +58,6 @@ ENVIRONMENTS = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), ENVIRONMENTS)
 def test_an_environment_passes_gymnasiums_checks_and_repeats_itself(
     name: str, options: dict[str, Any], recwarn: pytest.WarningsRecorder
@@ -270,7 +269,6 @@ def test_a_mask_hides_asset_and_day_and_changes_no_observation() -> None:
 # ---- records
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -68,7 +68,6 @@ def drawn_actions(space: Any, steps: int) -> list[Any]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "reward"),
     [
@@ -98,7 +97,6 @@ def test_portfolios_on_a_small_market_are_equal_to_single_ones(task: str, reward
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_portfolios_of_a_shares_are_equal_to_single_ones() -> None:
     """The task appends positions to its candidates, and settles none of the orders of an action
     that breaks a rule, as far as is known when deciding.
@@ -142,7 +140,6 @@ def check_many(opened: OpenedTask, reward: Any) -> None:
     assert ends >= 2 * (STEPS // 3)  # two of the windows restart at each third step
 
 
-@pytest.mark.slow
 def test_under_a_mask_that_rounds_each_of_many_is_a_single_one() -> None:
     coarse = replace(KTDFIN, task="blinded_rebased_fixed_candidate")
     opened = OpenedTask.of(coarse)
@@ -190,7 +187,6 @@ def played(env: Any, actions: Sequence[Any]) -> list[Any]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "choice",
     [KTDFIN, pytest.param(DECISIONS, marks=FURTHER), pytest.param(MARKET, marks=FURTHER)],

@@ -87,7 +87,6 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_policy_run_matches_the_simulation_in_features_and_nav(
     market: tuple[Path, MarketSnapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +183,6 @@ _ADVICE = (
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "lookback", "days"),
     [

@@ -190,7 +190,6 @@ def test_wrong_bytes_are_refused_in_one_line(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.csv"
     path.write_bytes(_zip_bomb())

@@ -38,7 +38,6 @@ def weights(embedded: MarketSnapshot, tmp_path: Path) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
     weights: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -137,7 +136,6 @@ def test_claimed_nav_with_fills_at_the_decision_close_is_a_look_ahead(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_nav_alone_has_an_alpha_and_says_what_it_cannot_say(
     embedded: MarketSnapshot, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -199,8 +197,6 @@ def test_dotted_names_are_nested() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "found"),
     [
@@ -220,7 +216,6 @@ def test_causes_of_a_nav_difference_explain_it_to_the_last_digit(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_at_the_rules_of_its_own_qlibs_account_is_the_executed_one(
     tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -241,7 +241,6 @@ RETURNS = st.lists(st.floats(-0.05, 0.05), min_size=1, max_size=30)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(claimed=RETURNS, effects=st.lists(RETURNS, min_size=2, max_size=2))
 def test_the_parts_add_up_whatever_is_claimed(
     claimed: list[float], effects: list[list[float]]

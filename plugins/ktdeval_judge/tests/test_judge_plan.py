@@ -128,7 +128,6 @@ def test_an_order_below_a_lot_is_none() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.dictionaries(st.sampled_from("abcd"), st.floats(0.0, 1.0), min_size=1),
     st.dictionaries(st.sampled_from("abcd"), st.floats(1.0, 1e6)),

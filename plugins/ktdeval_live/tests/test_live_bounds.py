@@ -254,7 +254,6 @@ def filled(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -313,7 +312,6 @@ returns = st.lists(st.floats(-0.2, 0.2), min_size=4, max_size=4)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     nights=returns,

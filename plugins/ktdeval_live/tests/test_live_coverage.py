@@ -79,7 +79,6 @@ def rules(path: Path, plugins: Plugins) -> set[str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_changes_below_are_of_each_kind_of_file(kept: Path) -> None:
     kinds = set()
     for path in kept.rglob("*"):
@@ -92,7 +91,6 @@ def test_changes_below_are_of_each_kind_of_file(kept: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_what_is_not_covered_is_named_with_its_reason(copy: Path, plugins: Plugins) -> None:
     (copy / "README.md").write_text("mine", "utf-8")
     (copy / ".github").mkdir()
@@ -155,7 +153,6 @@ def cases() -> Iterator[Case]:
 
 
 @pytest.mark.sampled(10)
-@pytest.mark.slow
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: f"{case.file}: {case.change}")
 def test_change_of_any_file_is_found(copy: Path, plugins: Plugins, case: Case) -> None:
     CHANGES[case.change](copy / case.file)
@@ -170,7 +167,6 @@ def verified_or_unreadable(path: Path, plugins: Plugins) -> bool:
     return bool(verified(path, plugins).findings)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 def test_end_without_a_line_break_is_named(copy: Path, plugins: Plugins, name: str) -> None:
     append(b'{"at":')(copy / name)

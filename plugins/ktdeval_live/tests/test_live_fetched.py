@@ -59,7 +59,6 @@ def source(server: VendorServer, home: Path, **changes: Any) -> DaySource:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_day_has_the_vendors_bars_and_the_change_of_its_factor(
     server: VendorServer, tmp_path: Path
 ) -> None:
@@ -84,7 +83,6 @@ def test_day_has_the_vendors_bars_and_the_change_of_its_factor(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_days_one_by_one_have_the_factor_of_all_days_at_once(
     server: VendorServer, tmp_path: Path
 ) -> None:
@@ -111,7 +109,6 @@ def test_days_one_by_one_have_the_factor_of_all_days_at_once(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_halt_before_a_day_does_not_hide_a_split(server: VendorServer, tmp_path: Path) -> None:
     halted = ("2024-01-29", SPLIT_DAY)
 
@@ -130,7 +127,6 @@ def test_halt_before_a_day_does_not_hide_a_split(server: VendorServer, tmp_path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_vendor_that_is_late_has_no_day_yet(server: VendorServer, tmp_path: Path) -> None:
     late = DAYS[-1]
 
@@ -163,7 +159,6 @@ def test_day_that_is_not_over_by_the_vendors_clock_has_no_data_yet(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_revised_bar_is_seen_by_the_next_look(server: VendorServer, tmp_path: Path) -> None:
     days = source(server, tmp_path)
     first = days.day("us", "2024-02-05", NOW)
@@ -212,7 +207,6 @@ def test_coins_have_no_factor_that_changes(server: VendorServer, tmp_path: Path)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_error_of_the_vendor_is_a_problem_and_then_a_gap(
     server: VendorServer, tmp_path: Path
 ) -> None:

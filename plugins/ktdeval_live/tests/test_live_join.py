@@ -35,7 +35,6 @@ def steps(folder: LiveFolder, plugins: Plugins, clock: SetClock, *times: str) ->
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_joiner_decides_from_the_next_day_on(tmp_path: Path, plugins: Plugins) -> None:
     clock = SetClock(of_text("2024-05-30T00:00:00Z"))
     folder = begin(plan_of(), tmp_path / "week", plugins, clock)

@@ -131,7 +131,6 @@ def test_account_of_stocks_and_coins_that_fill_at_opens_is_refused(tmp_path: Pat
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_plan_with_stocks_and_coins_side_by_side(tmp_path: Path) -> None:
     markets = {
         "us": CASES["US stocks"].market,

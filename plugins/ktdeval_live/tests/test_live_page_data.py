@@ -76,7 +76,6 @@ NOW = of_text("2024-06-04T21:00:00Z")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_figures_are_those_of_settle(month: LiveFolder, page: LivePage, plugins: Plugins) -> None:
     settled = settle_test(month, plugins, AFTER)
     assert len(page.entries) == len(settled.cards) == 2
@@ -126,7 +125,6 @@ def test_series_begin_at_the_first_counted_day(page: LivePage) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_state_of_each_day_is_that_of_the_chain(half_way: LiveFolder, plugins: Plugins) -> None:
     page = live_page(half_way, plugins, NOW)
     for entry in not_empty(page.entries):
@@ -146,7 +144,6 @@ def test_state_of_each_day_is_that_of_the_chain(half_way: LiveFolder, plugins: P
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_joiner_is_absent_before_it_joined(half_way: LiveFolder, plugins: Plugins) -> None:
     late = Entrant(name="late", model="builtin/random")
     join(half_way, late, plugins, SetClock(NOW))
@@ -160,7 +157,6 @@ def test_joiner_is_absent_before_it_joined(half_way: LiveFolder, plugins: Plugin
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_sealed_decision_shows_only_that_it_is_committed(
     half_way: LiveFolder, plugins: Plugins
 ) -> None:
@@ -179,7 +175,6 @@ def test_sealed_decision_shows_only_that_it_is_committed(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_decision_that_is_not_public_is_not_settled(half_way: LiveFolder, plugins: Plugins) -> None:
     public = half_way.record_path(DecisionKey("momentum", "us", "2024-06-03"), private=False)
     public.rename(half_way.record_path(DecisionKey("momentum", "us", "2024-06-03"), private=True))
@@ -307,7 +302,6 @@ def publish(folder: LiveFolder, *words: str) -> Result:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_publish_writes_a_page_that_is_no_part_of_the_record(half_way: LiveFolder) -> None:
     before = len(publications(half_way))
     clock = half_way.path.parent / "clock"
@@ -324,7 +318,6 @@ def test_publish_writes_a_page_that_is_no_part_of_the_record(half_way: LiveFolde
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_publish_reveals_decisions_whose_fills_are_past(
     half_way: LiveFolder, plugins: Plugins
 ) -> None:
@@ -340,7 +333,6 @@ def test_publish_reveals_decisions_whose_fills_are_past(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_publish_makes_the_page_though_the_remote_refuses(tmp_path: Path, plugins: Plugins) -> None:
     remote = tmp_path / "remote"
     plan = plan_of(publish={"remote": str(remote)})
@@ -366,7 +358,6 @@ def test_publish_makes_the_page_though_the_remote_refuses(tmp_path: Path, plugin
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_page_is_not_written_into_the_record(half_way: LiveFolder, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="would be published as part of its record"):
         site_folder(half_way, half_way.path / "records")

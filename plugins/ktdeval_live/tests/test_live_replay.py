@@ -29,7 +29,6 @@ def week(tmp_path_factory: pytest.TempPathFactory, plugins: Plugins) -> LiveFold
     return rehearsed(path, plugins, entrants=entrants(MODELS))
 
 
-@pytest.mark.slow
 def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(
     week: LiveFolder, plugins: Plugins, tmp_path: Path
 ) -> None:
@@ -52,7 +51,6 @@ def test_days_one_by_one_give_the_ledger_of_an_ordinary_run(
     assert tuple(episode.records) == ordinary.steps
 
 
-@pytest.mark.slow
 def test_rehearsal_verifies(week: LiveFolder, plugins: Plugins) -> None:
     result = verify_test(week, plugins)
     assert result.findings == ()
@@ -93,7 +91,6 @@ RECORD = "records/momentum/us/2024-05-31.json"
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "rule", "day"),
     [

@@ -114,7 +114,6 @@ def gapless(tmp_path_factory: pytest.TempPathFactory) -> LiveFolder:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_gap_by_hand(gapped: LiveFolder) -> None:
     found = result_of(gapped)
     assert found.days == ("2024-06-03", "2024-06-04", "2024-06-05", "2024-06-06")
@@ -180,7 +179,6 @@ def test_bounds_that_say_nothing_are_named_on_the_card_and_by_verify(tmp_path: P
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_without_gaps_all_answers_are_the_same(gapless: LiveFolder) -> None:
     found = result_of(gapless)
     for other in (found.flat, found.low, found.high):
@@ -188,7 +186,6 @@ def test_without_gaps_all_answers_are_the_same(gapless: LiveFolder) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
     test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), shadow_days=2)
     found = result_of(test)
@@ -202,7 +199,6 @@ def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
     closes = {**CLOSES, "AA": [10.0, 10.0, 10.0, 11.0, None, 12.0]}
     details = SnapshotDetails(opens={**OPENS, "AA": [10.0, 10.0, 10.0, 10.0, None, 12.0]})
@@ -214,7 +210,6 @@ def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path: Path) -> None:
     details = SnapshotDetails(opens=OPENS, benchmark=[*INDEX[:3], np.nan, *INDEX[4:]])
     test = stepped(tmp_path, details=details)
@@ -245,7 +240,6 @@ def test_equal_parts_leave_out_what_had_no_price_on_the_first_day() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_entrant_without_orders_and_positions_has_no_rank(tmp_path: Path) -> None:
     entrants = [
         {"name": "parts", "model": "builtin/buy_and_hold"},

@@ -52,7 +52,6 @@ def recorded(checked: CheckedFolder, entry: EntrantMarket) -> list[Recorded]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_one_episode_finds_what_an_episode_for_each_decision_finds(checked: CheckedFolder) -> None:
     for entry in not_empty(checked.entries):
         shared = Retracer(entry, checked, KnownMarkets(checked.folder, checked.chain))
@@ -78,7 +77,6 @@ def known_then(checked: CheckedFolder, before: int) -> KnownMarkets:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_revision_and_late_data_begin_a_new_stretch(checked: CheckedFolder) -> None:
     markets = KnownMarkets(checked.folder, checked.chain)
     stretches = {}
@@ -100,7 +98,6 @@ def test_revision_and_late_data_begin_a_new_stretch(checked: CheckedFolder) -> N
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_half_day_is_decided_on_though_news_come_after_its_close(
     tmp_path: Path, plugins: Plugins
 ) -> None:

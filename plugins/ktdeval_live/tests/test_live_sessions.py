@@ -38,7 +38,6 @@ def times(found: Schedule) -> dict[str, tuple[datetime, datetime | None]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_us_session_ends_at_the_close_and_is_due_before_the_next_open() -> None:
     found = schedule("us", {"XNYS": "next_open"}, "2026-01-06", "2026-01-07", MARGIN)
     assert times(found) == {
@@ -50,7 +49,6 @@ def test_us_session_ends_at_the_close_and_is_due_before_the_next_open() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_holidays_and_early_closes_are_those_of_the_exchange() -> None:
     # Thanksgiving 2026 is 26 November; the day after closes at 13:00 in New York
     found = schedule("us", {"XNYS": "next_open"}, "2026-11-27", "2026-11-30", MARGIN)
@@ -60,7 +58,6 @@ def test_holidays_and_early_closes_are_those_of_the_exchange() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_daylight_saving_time_moves_closes_in_utc() -> None:
     # clocks go forward in New York on 8 March 2026
     found = times(schedule("us", {"XNYS": "next_open"}, "2026-03-06", "2026-03-10", MARGIN))
@@ -78,7 +75,6 @@ def test_coins_that_fill_at_closes_are_due_before_the_next_midnight() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_mixed_market_ends_at_the_last_close_and_is_due_before_first_fill() -> None:
     rules = {"XNYS": "next_open", "24/7": "next_close"}
     found = times(schedule("both", rules, "2026-01-03", "2026-01-05", MARGIN))  # type: ignore[arg-type]

@@ -78,7 +78,6 @@ def test_authority_that_sends_its_root_is_asked_for_no_certificates(tmp_path: Pa
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_signer_that_is_not_below_the_root_does_not_stamp(tmp_path: Path, rule: Stamping) -> None:
     # A plan that names a root that many trust, and a signer of the maintainer's own.
     with authority(tmp_path / "own") as own:

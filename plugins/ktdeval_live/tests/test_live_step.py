@@ -75,7 +75,6 @@ def step(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Plugins) -> None:
     folder, clock = begun(tmp_path / "week", plugins)
     asker = Counting(folder, plugins, clock)
@@ -86,7 +85,6 @@ def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Pl
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_nobody_is_asked_after_its_cutoff(tmp_path: Path, plugins: Plugins) -> None:
     folder, clock = begun(tmp_path / "week", plugins)
     asker = Slow(folder, plugins, clock)

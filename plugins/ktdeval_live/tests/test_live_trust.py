@@ -76,7 +76,6 @@ def verified(kept: Kept, *words: str) -> Result:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_own_authority_of_the_maintainer_stamps_nothing(kept: Kept) -> None:
     output = verified(kept).output
     assert f"evidence: {OWN}: {PROVES[OWN]}" in output

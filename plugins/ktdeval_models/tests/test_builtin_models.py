@@ -517,7 +517,6 @@ def test_of_several_assets_and_of_plain_prompts_it_learns_nothing(label: str | N
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(
     market: Path, tmp_path: Path
 ) -> None:
@@ -542,7 +541,6 @@ def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_replay_of_another_task_is_one_line(
     market: Path, tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -147,7 +147,6 @@ def test_another_list_may_still_hold_any_label() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("name", stated()["cells"])
 def test_llama_cpp_schema_admits_only_documents_valid_for_the_original(
     name: str,
@@ -164,7 +163,6 @@ def test_without_bounds_a_request_is_sent_as_it_is() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_every_bounded_schema_fits_the_grammar() -> None:
     bounds = SchemaBounds(longest_text=1000)
     for name, schema in not_empty(sent_schemas().items()):
@@ -180,7 +178,6 @@ def test_every_bounded_schema_fits_the_grammar() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_order_within_bounds_satisfies_both_schemas() -> None:
     schema = sent_schemas()["submit_action in whole shares"]
     order = {

@@ -251,7 +251,6 @@ def test_a_full_memory_has_the_hash_of_before_doses() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_well_before_its_last_day_the_end_changes_nothing(
     dosed: MemoryParams, market: MarketSnapshot
 ) -> None:

@@ -65,7 +65,6 @@ def test_it_names_stock_and_day_of_figures_that_it_remembers(market: Path) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_it_names_exactly_the_facts_of_its_dose(market: Path) -> None:
     """Every name of one day: a hit where the fact is remembered, and no guess elsewhere."""
     params = MemoryParams(market=str(market), recall=0.5)

@@ -126,7 +126,6 @@ def _document(schema: Schema, seed: int) -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(300, 3000)
 @given(SCHEMAS, st.integers(0, 1000))
 def test_gemini_is_sent_a_schema_that_admits_all_that_the_original_admits(
@@ -141,7 +140,6 @@ def test_gemini_is_sent_a_schema_that_admits_all_that_the_original_admits(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(300, 3000)
 @given(SCHEMAS | CLOSED, st.integers(0, 1000))
 def test_claude_is_sent_such_a_schema_or_none(schema: Schema, seed: int) -> None:
@@ -179,7 +177,6 @@ def _is_unsent(schema: Schema) -> bool:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_no_schema_that_is_sent_loses_a_document() -> None:
     schemas = sent_schemas()
     assert {name for name, schema in schemas.items() if _is_unsent(schema)} == UNSENT

@@ -265,7 +265,6 @@ def test_plan_shows_the_largest_prompt_and_the_context(terminal: Terminal) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
     with stating(SHORT) as server:
         text = terminal.out("plan", *words(server))
@@ -284,7 +283,6 @@ def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_plan_of_a_context_that_research_may_exceed_names_the_case(terminal: Terminal) -> None:
     with stating({}) as server:
         text = terminal.out("plan", *words(server, "--context-tokens", "16000"))
@@ -350,7 +348,6 @@ def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("pages", "more"), [(SHORT, []), ({}, ["--context-tokens", "5000"])])
 def test_run_whose_prompts_cannot_fit_is_refused_before_any_paid_call(
     pages: Any, more: list[str], terminal: Terminal, tmp_path: Path

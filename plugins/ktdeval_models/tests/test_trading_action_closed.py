@@ -96,7 +96,6 @@ def closed_steps(talks: Any) -> list[int]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_it_decides_each_day_of_a_share_next_to_coins(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:
         words = [
@@ -125,7 +124,6 @@ def test_it_decides_each_day_of_a_share_next_to_coins(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_task_without_bars_shows_the_last_close(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:
         words = [
@@ -143,7 +141,6 @@ def test_a_task_without_bars_shows_the_last_close(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_by_asset_asks_about_each_asset_on_its_own_sessions(tmp_path: Path) -> None:
     with prepared(readme_agent) as server:
         words = ["--agent", "by_asset", "--tasks", "market_blinded", "--data", "synthetic_mixed"]

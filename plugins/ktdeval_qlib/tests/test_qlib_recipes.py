@@ -135,7 +135,6 @@ def test_numbers_out_of_range_are_refused(wrong):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_reading_recipes_imports_neither_torch_nor_pyqlib():
     heavy = "('torch', 'qlib', 'lightgbm', 'xgboost', 'catboost', 'safetensors', 'pandas')"
     code = (

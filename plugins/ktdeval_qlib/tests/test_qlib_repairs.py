@@ -280,7 +280,6 @@ def test_columns_of_double_ensemble_lie_in_the_order_of_the_dataset():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_double_ensemble_does_not_depend_on_the_hash_seed_of_the_process():
     code = """
 import logging, warnings; warnings.simplefilter("ignore"); logging.disable()

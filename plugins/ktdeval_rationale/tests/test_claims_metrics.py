@@ -136,7 +136,6 @@ def test_a_finished_run_is_scored_by_the_group_and_the_card_verifies(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_may_ask_for_the_group_at_once(market: Path, tmp_path: Path) -> None:
     words = ("--data", str(market), "--windows", "2024-03-01:2024-03-06", "--metrics", "process")
     run = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], *words)

@@ -162,7 +162,6 @@ def has_any(text: str, words: tuple[str, ...]) -> bool:
     return any(word in text for word in words)
 
 
-@pytest.mark.slow
 def test_text_withheld_in_the_ledger_is_counted_as_submitted_where_known(
     run: RunFolder, report: Any, copied: RunFolder
 ) -> None:
@@ -268,7 +267,6 @@ def test_examples_state_the_mention_its_place_and_whether_it_had_been_sent(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_table_agrees_with_the_json(run: RunFolder) -> None:
     shown = tell(run.path)
     for words in (
@@ -288,7 +286,6 @@ def test_the_table_agrees_with_the_json(run: RunFolder) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_runs_are_read_together_and_episodes_counted_once(
     copied: RunFolder, run: RunFolder, research: RunFolder
 ) -> None:
@@ -320,7 +317,6 @@ def test_research_and_reasoning_are_read_and_secrets_are_not_printed(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_second_stage_is_reported_with_its_encoder_or_why_it_was_skipped(
     run: RunFolder, report: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,7 +385,6 @@ def test_a_damaged_episode_and_one_without_orders_are_omitted_with_a_note(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_without_the_market_well_known_names_are_still_found(
     run: RunFolder, market: Path, tmp_path: Path
 ) -> None:

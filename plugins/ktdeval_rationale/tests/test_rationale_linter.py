@@ -200,7 +200,6 @@ NAMED = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.sampled_from(sorted(NAMED)), st.tuples(words, words))
 def test_a_name_is_found_in_any_position_and_width(name: str, around: tuple[str, str]) -> None:
     before, after = around
@@ -290,7 +289,6 @@ def test_the_set_is_large_and_half_of_it_names_nothing() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("category", ["code", "date"])
 @pytest.mark.parametrize("which", [("last",), tuple(FILES)], ids="+".join)
 def test_codes_and_dates_are_found(which: tuple[str, ...], category: str) -> None:

@@ -205,7 +205,6 @@ def planted(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_interval_covers_the_true_difference() -> None:
     """300 studies of ten windows in which 30 % of steps name a company, and 10 % when it is
     hidden.

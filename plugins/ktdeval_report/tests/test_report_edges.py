@@ -50,7 +50,6 @@ def test_a_page_draws_so_many_cards_and_windows() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: Path) -> None:
     cards = evaluations(saved(tmp_path, "one", {("A1", 0): 0.1}))
     assert make_report(cards, ReportPageOptions(windows=("A1",), metrics=("sharpe",))).html
@@ -63,7 +62,6 @@ def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: P
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_only_reports_of_several_cards_have_an_overview_and_title(
     tmp_path: Path,
 ) -> None:
@@ -81,7 +79,6 @@ def test_only_reports_of_several_cards_have_an_overview_and_title(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_overview_is_drawn_where_any_card_has_an_excess(tmp_path: Path) -> None:
     known, unknown, unknown_too = (
         saved(tmp_path, name, {("A1", 0): value, ("A2", 0): value})
@@ -94,7 +91,6 @@ def test_the_overview_is_drawn_where_any_card_has_an_excess(tmp_path: Path) -> N
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_real_and_synthetic_markets_never_share_an_axis(tmp_path: Path) -> None:
     figures: dict[tuple[str, int], float | None] = {("A1", 0): 0.1, ("A2", 0): 0.2}
     synthetic, other = evaluations(*(saved(tmp_path, name, figures) for name in ("one", "two")))
@@ -215,7 +211,6 @@ def reliability(*, has_intervals: bool) -> list[ReliabilityBin]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_reliability_diagram_shows_intervals_where_there_are_some(tmp_path: Path) -> None:
     (one,) = evaluations(saved(tmp_path, "one", {("A1", 0): 0.1}))
     drawn = {}

@@ -72,7 +72,6 @@ def evaluations(*paths: Path) -> list[ReportedCard]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.text())
 def test_any_text_comes_out_as_text(text: str) -> None:
     """No text from a card becomes an element or an attribute."""
@@ -106,7 +105,6 @@ def test_a_table_names_its_rows_and_columns_and_scrolls_in_its_box() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
     cells = {(name, 0): 0.01 * number for number, name in enumerate(APART)}
     card = make_card(cells, model=EVIL)
@@ -118,7 +116,6 @@ def test_a_hostile_card_stays_text_on_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_path: Path) -> None:
     nothing = card_cases.card((0,), failed={0})
     some = card_cases.card((0, 1), failed={1})
@@ -135,7 +132,6 @@ def test_cards_without_a_finished_episode_or_with_missing_ones_make_a_page(tmp_p
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_median_over_fewer_seeds_states_their_number(tmp_path: Path) -> None:
     cards = (
         save_card(tmp_path / "a", card_cases.ruined_card()),
@@ -300,7 +296,6 @@ def grid(rng: np.random.Generator, seeds: int = 2) -> Mapping[tuple[str, int], f
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_effects_match_the_effects_command(tmp_path: Path) -> None:
     """The report shows the same figures as `ktdeval compare masks`."""
     rng = np.random.default_rng(3)
@@ -342,7 +337,6 @@ def test_effects_match_the_effects_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_that_do_not_go_together_are_left_out_with_a_reason(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     bright = save_card(tmp_path / "a", make_card(grid(rng), mask="bright"))
@@ -452,7 +446,6 @@ def test_single_episode_interval_is_not_shown_as_quartiles(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_option_that_is_none_is_the_default(tmp_path: Path) -> None:
     path = save_card(tmp_path / "run", make_card({("A1", 0): 0.1}))
     pages = [
@@ -474,7 +467,6 @@ def facts(shown: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cost_calls_and_drift_are_given_in_words() -> None:
     shown = facts(remote_card())
     assert (shown["cost"], shown["return per USD"][:1]) == ("0.00018 USD", "+")
@@ -510,7 +502,6 @@ def test_cost_calls_and_drift_are_given_in_words() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_unknown_and_missing_values_are_not_shown_as_zero() -> None:
     words = facts(remote_card(price=None))
     assert words["cost"].startswith("not known: no price of the model is known")
@@ -565,7 +556,6 @@ def test_variances_by_hand(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
     """Returns of 0 and 2 %, and of 2 and 0 %: the means are equal, so the variance of windows is
     estimated at -0.0001.
@@ -580,7 +570,6 @@ def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=2, max_size=5))
 @settings(max_examples=20)
 def test_mean_squares_match_statsmodels(table: list[list[float]]) -> None:
@@ -603,7 +592,6 @@ def test_planted_variances_are_found_on_average() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_excess_is_the_median_over_episodes_unlike_the_mean_over_windows(
     tmp_path: Path,
 ) -> None:
@@ -628,7 +616,6 @@ def test_excess_is_the_median_over_episodes_unlike_the_mean_over_windows(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_of_one_name_are_labelled_by_their_system_differences(
     tmp_path: Path,
 ) -> None:

@@ -139,7 +139,6 @@ def track(levels: Any, name: str = "W1", first: str = "2024-01-02", **changes: A
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_page_of_a_run_is_one_file_with_its_definitions(desk: Path) -> None:
     for run in ("apart", "shared", "single"):
         page = page_of(desk, run)
@@ -439,7 +438,6 @@ def test_the_shown_seed_is_the_one_nearest_to_the_median() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_ten_windows_of_sixty_days_make_a_page_below_420_kb() -> None:
     draw_noise = np.random.Generator(np.random.PCG64(3)).normal
     tracks = []
@@ -515,7 +513,6 @@ def test_exposures_are_those_of_pyfolio_on_the_same_positions() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_return_has_one_date_everywhere(desk: Path) -> None:
     """Progress lines, ledger, equity, card, pages and tear sheet all date a return by the day on
     which it was earned, and the first return by the first day of the window.

@@ -72,7 +72,6 @@ def notes_of(page: Path) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("run", ["talk", "seeds", "bright"])
 def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str) -> None:
     folder = RunFolder.load(runs_folder / run)
@@ -90,7 +89,6 @@ def test_all_messages_and_bookings_are_in_the_pages(runs_folder: Path, run: str)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_pages_load_only_shared_files_and_never_treat_text_as_markup(
     runs_folder: Path,
 ) -> None:
@@ -254,7 +252,6 @@ def test_the_index_has_the_figures_of_the_ledgers(runs_folder: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_equal_records_give_equal_bytes_and_the_run_is_only_read(runs_folder: Path) -> None:
     before = {
         path: file_sha256(path) for path in (runs_folder / "seeds").rglob("*") if path.is_file()
@@ -321,7 +318,6 @@ def test_an_unfinished_episode_is_shown_as_far_as_it_is(runs_folder: Path) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_unfinished_step_is_omitted_and_a_corrupt_journal_shows_the_rest(
     runs_folder: Path, tmp_path: Path
 ) -> None:
@@ -348,7 +344,6 @@ def test_unfinished_step_is_omitted_and_a_corrupt_journal_shows_the_rest(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_changed_ledger_is_shown_and_marked(runs_folder: Path, tmp_path: Path) -> None:
     run = copy_of(runs_folder, "talk", tmp_path)
     (transcript,) = run.glob("episodes/*/transcript.jsonl.zst")
@@ -368,7 +363,6 @@ def test_a_changed_ledger_is_shown_and_marked(runs_folder: Path, tmp_path: Path)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_changed_answers_and_damaged_transcripts_are_shown_and_marked(
     tmp_path: Path,
 ) -> None:
@@ -407,7 +401,6 @@ def test_changed_answers_and_damaged_transcripts_are_shown_and_marked(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_one_damaged_episode_hides_no_other(runs_folder: Path, tmp_path: Path) -> None:
     run = copy_of(runs_folder, "seeds", tmp_path)
     folder = RunFolder.load(run)
@@ -422,7 +415,6 @@ def test_one_damaged_episode_hides_no_other(runs_folder: Path, tmp_path: Path) -
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_without_the_market_the_page_names_the_missing_parts(
     runs_folder: Path, tmp_path: Path
 ) -> None:
@@ -451,7 +443,6 @@ def test_without_the_market_the_page_names_the_missing_parts(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_episode_narrows_the_pages_and_the_index_lists_all(runs_folder: Path) -> None:
     done = view(runs_folder, "seeds", "--episode", "seed-1", "--out", "one", "--day", "day_+3")
     (page,) = pages(runs_folder / "one")
@@ -668,7 +659,6 @@ def panels_of(remembered: Path, run: str, *words: str) -> tuple[list[Any], str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_finished_episode_is_run_again_and_a_killed_one_has_its_journal(remembered: Path) -> None:
     finished, killed = (panels_of(remembered, run, "--memory") for run in ("run", "killed"))
     assert (len(finished[0]), finished[1]) == (9, "")
@@ -692,7 +682,6 @@ def test_a_memory_that_the_records_do_not_give_is_not_shown(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_agent_without_memory_is_noted(tmp_path: Path) -> None:
     words = (
         "--model",

@@ -410,7 +410,6 @@ def test_limits_of_the_rules_include_their_ends(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_summaries_are_the_news_of_a_task_at_their_close(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -93,7 +93,6 @@ def test_agents_that_learn_are_shown_the_papers_three_months_of_sessions(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["ama_tsla", "ama_eth"])
 def test_every_reversal_is_filled_at_the_close_of_the_decision(
     task: str, market: tuple[Path, MarketSnapshot], tmp_path: Path
@@ -130,7 +129,6 @@ def test_every_reversal_is_filled_at_the_close_of_the_decision(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path: Path) -> None:
     """Decisions, and what they leave of the units that an opening bought or sold short: in sixths;
     a reversal needs one more.

@@ -91,7 +91,6 @@ def outcomes_in(lines: list[str]) -> list[float]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_team_decides_on_each_warm_up_day_and_remembers_the_outcome(
     market: MarketSnapshot, data: Path, tmp_path: Path
 ) -> None:
@@ -141,8 +140,6 @@ def spoiled(market: MarketSnapshot, row: int) -> MarketSnapshot:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize("days_before", [0, 1, 30])
 def test_no_practice_day_shows_what_comes_after_it(
     days_before: int, market: MarketSnapshot, data: Path, tmp_path: Path
@@ -164,7 +161,6 @@ def test_no_practice_day_shows_what_comes_after_it(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_stock_in_a_crypto_market_practises_only_on_its_session_days(
     market: MarketSnapshot, data: Path, tmp_path: Path
 ) -> None:
@@ -201,8 +197,6 @@ class Scripted:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize(("at", "asked_again"), [(50, 92 + 3), (95, 1)])
 def test_a_run_that_is_interrupted_ends_as_one_that_is_not(
     at: int, asked_again: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -240,7 +234,6 @@ evaluate(RunConfig(**{config}), load_plugins())
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_what_was_learned_outlasts_a_kill(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +248,6 @@ def test_what_was_learned_outlasts_a_kill(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_warm_up_memory_survives_a_failed_first_decision(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,8 +302,6 @@ def estimate(data: Path, out: Path, agent: str, **args: Any) -> RunEstimate:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "args", "calls_a_step", "warm_up"),
     [
@@ -339,7 +329,6 @@ def test_a_plan_counts_the_calls_of_a_warm_up(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_asks_as_often_as_its_plan_says(data: Path, tmp_path: Path) -> None:
     first, second = transcript(data, tmp_path / "run", agent="trade")
     assert [len(first.exchanges), len(second.exchanges)] == [92 + 1 + 12, 1 + 12]

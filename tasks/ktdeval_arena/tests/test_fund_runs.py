@@ -344,7 +344,6 @@ def test_drawdown_over_seeds_is_not_that_of_their_mean_nav() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> None:
     run = tmp_path / "run"
     rows = [
@@ -644,7 +643,6 @@ def rows_of(terminal: Terminal, name: str, *paths: object) -> list[dict[str, Any
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_database_is_printed_as_tables_of_models_analysts_and_decisions(
     tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -757,7 +755,6 @@ def test_a_table_of_more_rows_than_are_read_is_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_two_systems_of_one_name_are_distinguished_by_their_parameters(
     tmp_path: Path, terminal: Terminal
 ) -> None:

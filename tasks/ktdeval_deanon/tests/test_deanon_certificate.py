@@ -262,7 +262,6 @@ def test_database_finds_every_masked_stock_and_day_and_ablation_shows_how(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_each_score_has_wilson_interval_exact_bound_and_chance_baseline(
     attacked: Card,
 ) -> None:
@@ -284,7 +283,6 @@ def test_each_score_has_wilson_interval_exact_bound_and_chance_baseline(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_bound_is_exact_for_an_answering_model_and_absent_without_one(
     environment: Environment, bare: Card, attacked: Card, reader: Path
 ) -> None:
@@ -364,7 +362,6 @@ def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_run_without_the_control_certifies_nothing_and_names_it(
     environment: Environment, tmp_path: Path
 ) -> None:
@@ -377,7 +374,6 @@ def test_run_without_the_control_certifies_nothing_and_names_it(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Environment) -> None:
     certificate = environment.certify(runs=(environment.attack("dater"),))
     assert set(certificate["bound"]["value"]) == {
@@ -483,7 +479,6 @@ def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_shown_values_are_separate_from_true_values(environment: Environment) -> None:
     made = certify(environment.config(), environment.plugins, lambda *_: None)
     shown = made.files["payloads.jsonl"]
@@ -504,7 +499,6 @@ def test_shown_values_are_separate_from_true_values(environment: Environment) ->
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_seed_and_limit_determine_the_questions(environment: Environment, bare: Card) -> None:
     assert environment.certify() | {"provenance": None} == bare | {"provenance": None}
 
@@ -525,7 +519,6 @@ def test_seed_and_limit_determine_the_questions(environment: Environment, bare: 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @on_each_row(
     "changes, error, message",
     ({"probes": 41}, "UsageError", "has 40 probes, but 41 were requested"),
@@ -580,8 +573,6 @@ def test_what_cannot_be_asked_or_certified_is_refused(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
-@pytest.mark.slow
 @on_each_row(
     "made, message",
     ({"seed": 1}, "seed: 1; this probe set has 0"),
@@ -606,7 +597,6 @@ def test_a_run_that_asked_something_else_is_refused_with_what_differs(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_run_counts_once_and_on_its_own_market(
     environment: Environment, reader: Path, tmp_path: Path
 ) -> None:
@@ -874,7 +864,6 @@ def test_the_command_writes_shows_and_verifies(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_certificate_given_to_a_run_or_rescore_reaches_the_card(
     environment: Environment, attacked: Card, tmp_path: Path
 ) -> None:
@@ -929,7 +918,6 @@ def test_certificate_given_to_a_run_or_rescore_reaches_the_card(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_certificate_is_a_claim_until_a_board_verifies_its_attack_runs(
     environment: Environment, reader: Path, attacked: Card, tmp_path: Path
 ) -> None:

@@ -96,8 +96,6 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
 def test_perfect_memory_finds_stock_and_day_of_every_probe(
     mask: MaskConfig,
@@ -127,7 +125,6 @@ def test_perfect_memory_identifies_probes_by_returns_despite_rebasing() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_last_close_leaves_many_candidates_and_rebasing_or_rounding_more() -> None:
     def mean_k(mask: MaskConfig) -> float:
         counts = [
@@ -523,7 +520,6 @@ def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("probe", PROBES[:4])
 def test_the_random_attackers_chances_are_those_of_its_answers(
     probe: tuple[int, int, int],
@@ -592,7 +588,6 @@ def test_the_board_that_no_asset_is_of_tells_nothing() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -187,7 +187,6 @@ ConfigError: task blinded_open_research: screen_candidates refuses factors[0]: e
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_package_offers_four_self_describing_probes_of_one_group() -> None:
     plugins = check_plugin("ktdeval_deanon")
     assert sorted(plugins.resolve_tasks(["deanon"])) == sorted(PROBES.values())

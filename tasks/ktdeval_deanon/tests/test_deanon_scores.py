@@ -417,7 +417,6 @@ def sample_sets_of(market: MarketSnapshot, seed: int, mask: str = "blinded") -> 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @on_each_row(
     "mask, recovered",
     (
@@ -528,7 +527,6 @@ def exact_coverage(chances: tuple[float, ...]) -> float:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("name", RATES)
 def test_intervals_and_bounds_of_a_random_attacker_cover_as_stated(name: str) -> None:
     """95 % ± 1.5 % wherever chance gives five hits or more in a set, and the probes have chances
@@ -616,7 +614,6 @@ def boards_of(sample_set: Any) -> Counter[str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("mask", PROBES)
 def test_the_embedded_market_is_probed_over_four_boards(mask: str) -> None:
     market = synthetic()

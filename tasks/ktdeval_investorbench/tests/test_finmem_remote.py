@@ -335,7 +335,6 @@ def test_a_run_resumes_and_verifies_by_the_vectors_on_record(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_path: Path) -> None:
     with prepared(vectors(first=40, failures=7)) as server:
         planned = ktdeval("plan", *words(server, tmp_path / "run")[:-1], cwd=tmp_path)
@@ -361,7 +360,6 @@ def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_p
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_other_vectors_than_those_of_the_run_are_found(
     whole: tuple[Path, PreparedServer], tmp_path: Path
 ) -> None:

@@ -183,7 +183,6 @@ def twin() -> MarketSnapshot:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
     twin: MarketSnapshot,
 ) -> None:
@@ -209,7 +208,6 @@ def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_news_precedes_planted_returns_only_if_informative(
     twin: MarketSnapshot,
 ) -> None:

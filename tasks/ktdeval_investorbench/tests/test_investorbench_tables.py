@@ -300,7 +300,6 @@ def test_a_percentage_of_zero_is_undefined_with_a_reason(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(5)
 @given(order=st.permutations(range(10)), scale=st.floats(0.5, 20.0))
 def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(

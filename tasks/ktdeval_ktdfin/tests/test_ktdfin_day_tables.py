@@ -70,7 +70,6 @@ def test_tables_of_a_day_are_those_of_a_market_with_other_days_after_it(row: int
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_tables_that_runs_keep_are_those_computed_from_each_day_alone(tmp_path: Path) -> None:
     save_snapshot(MARKET, tmp_path / "market")
     kept = load_snapshot(tmp_path / "market", ArrayCache(tmp_path / "arrays"))

@@ -520,7 +520,6 @@ def test_a_search_and_a_document_show_the_sentiment_where_there_is_one(mask: str
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     step=st.integers(0, 20),
     seed=st.integers(0, 10**6),

@@ -78,7 +78,6 @@ def intraday_of(scene: Any, snapshot: MarketSnapshot, row: int, step: int) -> li
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "hour", "parts"),
     [("2024-08-01", 60, 4), ("2024-06-20", 60, 7), ("2024-08-01", 5, 20)],

@@ -186,7 +186,6 @@ def test_closes_begin_at_the_seventh_shared_day_before_the_first_decision(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(20)
 @given(
     seed=st.integers(0, 10_000),

@@ -445,7 +445,6 @@ FILED = st.lists(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(filed=FILED, most=st.integers(1, 40))
 @examples(25)
 def test_every_asset_has_its_share_of_the_documents_shown(filed: Any, most: int) -> None:

@@ -437,7 +437,6 @@ def test_news_known_at_the_close_is_masked_and_never_cut_within_a_name() -> None
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_long_document_is_cut_between_words_so_no_cut_reads_as_a_month() -> None:
     moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
     for shift in range(1, 45):
@@ -595,7 +594,6 @@ def test_masks_hold_and_bars_agree_with_the_asset_table_across_steps(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_it_is_an_option_shown_in_the_prompt_and_changes_no_other_task() -> None:
     plugins = load_plugins()
     snapshot = make_twin(InvestorMarketParams())

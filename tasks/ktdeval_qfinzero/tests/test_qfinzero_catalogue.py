@@ -360,7 +360,6 @@ def test_arguments_of_the_public_benchmarks_calls_are_accepted(shared_data: Path
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_tools_of_a_task_need_no_extra_and_a_server_names_a_missing_one() -> None:
     script = """
 import sys

@@ -292,7 +292,6 @@ def test_identity_does_not_depend_on_how_the_file_was_written(tiny: Path) -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_full_disk_while_saving_leaves_nothing(tmp_path: Path) -> None:
     with failing_at(10**9, disk_full) as calls:
         save_tiny(tmp_path / "whole")
@@ -347,7 +346,6 @@ def test_a_process_killed_while_saving_leaves_nothing_that_opens(tmp_path: Path)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(
     saved: Path, tmp_path: Path
 ) -> None:

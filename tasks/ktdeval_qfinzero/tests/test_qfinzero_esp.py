@@ -132,7 +132,6 @@ def test_compact_leaves_out_payload_and_releases() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=20)
 @given(rows=EVENT_LISTS, articles=ARTICLE_LISTS, limit=st.integers(1, 4))
 def test_query_pages_and_block_reads_give_all_rows_sorted_by_time_and_id(

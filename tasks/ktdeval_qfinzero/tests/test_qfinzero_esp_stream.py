@@ -112,7 +112,6 @@ def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int,
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "in_files"), [(1, False), (2, False), (3, True)])
 def test_a_month_in_random_steps_is_everything_once_and_in_order(
     seed: int, in_files: bool, tmp_path: Path
@@ -139,7 +138,6 @@ def test_a_month_in_random_steps_is_everything_once_and_in_order(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=12)
 @given(
     rows=EVENT_LISTS,

@@ -200,7 +200,6 @@ def write_small_market(base: Path) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_market_written_as_files_is_the_market_again(tmp_path: Path) -> None:
     write_small_market(tmp_path)
     info, report = ingest_dataset(load_spec(tmp_path / "ingest.yaml"), tmp_path, tmp_path / "out")
@@ -305,7 +304,6 @@ def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.sampled_from(["0.001", "0.01", "0.1", "0.003", "10"]).map(Decimal),
     st.decimals(1, 99_999, places=2, allow_nan=False),

@@ -77,7 +77,6 @@ def text_of(made: Sequence[BenchmarkItem]) -> str:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @both
 def test_items_match_version_1_in_number_and_hash_and_depend_on_the_seed(
     suite: Suite,
@@ -100,7 +99,6 @@ def test_items_match_version_1_in_number_and_hash_and_depend_on_the_seed(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
     """Seed 1 draws a far expiry of which nobody traded on the day asked for, and draws again."""
     chains = [

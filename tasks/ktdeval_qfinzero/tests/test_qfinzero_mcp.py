@@ -127,7 +127,6 @@ async def test_client_with_a_session_per_call_keeps_its_clock_by_the_header(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("option", ["--over", "--transport"])
 async def test_a_server_process_answers_over_stdin_by_either_name_of_the_option(
@@ -151,7 +150,6 @@ def outcomes(day: Played) -> list[Any]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_printed_configuration_starts_an_equivalent_server_from_any_folder(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

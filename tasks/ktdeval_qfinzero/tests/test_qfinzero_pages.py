@@ -37,7 +37,6 @@ def raw(served: Served, path: str, **headers: str) -> tuple[int, dict[str, str],
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/health", "/playground"])
 def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(
     served: Served, path: str
@@ -56,7 +55,6 @@ def test_a_browser_gets_pages_that_load_and_ask_nothing_but_this_server(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_program_gets_json_in_place_of_pages(served: Served) -> None:
     index = json.loads(raw(served, "/", Accept="application/json")[2])
     assert index["pages"] == ["/health", "/playground"]

@@ -213,7 +213,6 @@ RULES = st.builds(FillRules, st.integers(0, 200), st.integers(0, 2_000), st.inte
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(some_orders(), some_bars(), RULES, st.integers(0, 1_000))
 def test_no_fill_is_better_than_its_bar_or_stop_or_worse_than_its_limit(
     order_: Order, bar_: Bar, rules: FillRules, left: int
@@ -256,7 +255,6 @@ def test_slippage_never_helps_and_costs_at_most_its_rate_and_one_step(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     some_orders(),
     st.lists(some_bars() | st.none(), min_size=1, max_size=8),

@@ -350,7 +350,6 @@ def test_words_are_runs_of_letters_and_digits_case_aside() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(rows=EVENT_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
 def test_calendars_in_a_file_answer_like_those_in_memory(
@@ -373,7 +372,6 @@ def test_calendars_in_a_file_answer_like_those_in_memory(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(rows=ARTICLE_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
 @example([replace(news()[0], body="AND or 'near'")], EVER, TagFilters(text="and"), ALL, LAST)

@@ -50,7 +50,6 @@ def test_request_of_one_reading_is_answered(served: Served) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_servers_own_process_refuses_them() -> None:
     words = ["paper", "qfinzero", "serve", "--port", "0", "--token-env", "SERVED_TOKEN"]
     with subprocess.Popen(

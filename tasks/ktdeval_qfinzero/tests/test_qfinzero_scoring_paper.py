@@ -607,7 +607,6 @@ answers = st.lists(predicted_calls | st.sampled_from([None, "x", {"tool": 5}]), 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(tasks, answers, st.randoms(use_true_random=False))
 def test_score_ignores_order_and_unrelated_calls(
     gold: GoldTask, answer: list[Any], chance: Any
@@ -632,7 +631,6 @@ def test_score_ignores_order_and_unrelated_calls(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(tasks, answers.filter(bool))
 def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer: list[Any]) -> None:
     distinct = task(*{repr(call): call for call in gold.calls}.values())
@@ -651,7 +649,6 @@ def test_a_repeat_beyond_equal_requests_changes_no_score(gold: GoldTask, answer:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(tasks, st.sampled_from(("calling", "planning")))
 def test_the_perfect_answer_is_perfect_in_either_form_and_each_call_counts(
     gold: GoldTask, suite: Any
@@ -668,7 +665,6 @@ small = st.integers(0, 3).map(lambda thirds: Fraction(thirds, 3))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(1, 3), st.integers(1, 4), st.data())
 def test_the_alignment_is_the_best_of_all_in_lexicographic_order(

@@ -447,7 +447,6 @@ def test_a_server_does_not_listen_on_a_host_that_is_not_this_machine(host: str) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -62,7 +62,6 @@ TINY = dataclasses.replace(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> None:
     market = small_market()
     info = save_dataset(tmp_path / "small", market.prices, market.events, market.news, market.info)
@@ -73,7 +72,6 @@ def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_another_seed_changes_the_market_but_another_size_nothing_else() -> None:
     ours = {key: digest_of_bars(series) for key, series in small_market().prices.bar_table.items()}
     other = generate(dataclasses.replace(SMALL, seed=1, stocks=2)).prices.bar_table
@@ -226,7 +224,6 @@ def test_invented_tickers_are_valid_and_unique() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_market_is_generated_once_and_found_in_the_cache_afterwards(tmp_path: Path) -> None:
     params = dataclasses.replace(SMALL, stocks=3, coins=1)
     lines: list[str] = []
@@ -268,7 +265,6 @@ def test_the_cache_may_be_named_from_the_home_folder(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_damaged_or_unwritable_cache_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="set KTDEVAL_CACHE_DIR"):

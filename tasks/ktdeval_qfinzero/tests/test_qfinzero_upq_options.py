@@ -591,7 +591,6 @@ def test_arrays_give_what_scalars_give() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(**ANY)
 @settings(max_examples=60)
 def test_anywhere_it_agrees_with_the_calculator_of_quantlib(

@@ -449,7 +449,6 @@ def test_a_case_worked_by_hand() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.lists(RETURNS, min_size=1, max_size=60), st.integers(0, 2**32 - 1))
 def test_linked_lines_add_to_the_total_return(returns: list[float], seed: int) -> None:
     daily = np.array(returns)

@@ -181,7 +181,6 @@ def test_no_more_names_than_columns_leaves_the_weighted_mean(left: int) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(st.floats(1e-6, 1e6))
 def test_neither_other_days_nor_the_unit_of_the_weights_matter(scale: float) -> None:
     design, returns, weights = cross_sections(10, days=60)
@@ -369,7 +368,6 @@ def fitted(planted: tuple[MarketSnapshot, Truth], rows: range) -> Fit:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_planted_factor_returns_are_recovered(
     planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit
 ) -> None:
@@ -506,7 +504,6 @@ def test_alpha_of_held_names_is_selection_until_it_becomes_momentum(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_industry_moves_are_not_selection_and_alpha_within_is_recovered(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:

@@ -268,7 +268,6 @@ def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) ->
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=3, max_size=3),
@@ -290,7 +289,6 @@ def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("gap_share", [0.0, 0.05, 0.3], ids=["no gaps", "some gaps", "many gaps"])
 def test_panel_equals_the_kernels_on_every_row(gap_share: float) -> None:
     assert_equal_to_kernels(market(gap_share=gap_share), range(330))
@@ -321,7 +319,6 @@ def test_panel_depends_on_neither_passes_nor_threads_nor_the_future(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_names_that_hardly_move_lose_no_digits() -> None:
     """One-pass variances cancel where values hardly differ from their mean."""
     snapshot = market(gap_share=0.02)
@@ -367,7 +364,6 @@ def test_values_of_a_day_are_bitwise_equal_in_any_range_and_view() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 0.6))
 def test_panel_equals_the_kernels_on_random_markets(seed: int, gap_share: float) -> None:

@@ -695,7 +695,6 @@ PluginError: task name_probe: summarise() returned list, expected a mapping of n
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_schemas_match_their_types_and_close_all_objects_filled_by_ktdeval() -> None:
     """Objects whose fields belong to tasks, models, agents and machines are open; `python -m
     ktdeval.cards.schema` writes them.

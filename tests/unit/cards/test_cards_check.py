@@ -241,7 +241,6 @@ def test_a_tampered_card_is_refused_with_file_line_and_field(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "whole", "facts"),
     [(CARD, TradingCard, TradingFacts), (SCORES, ScoringCard, ScoringFacts)],
@@ -385,7 +384,6 @@ json_values = st.recursive(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(json_values, json_values)
 def test_a_difference_is_found_exactly_when_the_written_forms_differ(left: Any, right: Any) -> None:
     assert first_difference(left, copy.deepcopy(left)) is None

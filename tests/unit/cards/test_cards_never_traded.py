@@ -36,7 +36,6 @@ def card_of(market: Path, out: Path, model: str, **more: Any) -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_model_that_never_traded_has_a_label_and_no_rank(market: Path, tmp_path: Path) -> None:
     card = card_of(market, tmp_path / "hold", "builtin/hold")
     assert "never traded" in card.labels

@@ -108,7 +108,6 @@ def test_a_signature_names_its_key_and_changes_nothing_on_the_card(card: Path) -
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("which", ["card", "signature"])
 def test_every_changed_byte_and_every_cut_is_found(card: Path, which: str) -> None:
     path = card if which == "card" else signature_path(card)

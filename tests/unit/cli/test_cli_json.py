@@ -34,14 +34,12 @@ def run(market: Path, tmp_path: Path, terminal: Terminal) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_scoring_names_its_cards(run: Path, terminal: Terminal) -> None:
     cards = [str(run / "cards" / f"{TASK}.json")]
     assert terminal.report("score", run) == {"run": str(run), "cards": cards}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cards_are_shown_as_they_are_stored(run: Path, terminal: Terminal) -> None:
     stored = json.loads((run / "cards" / f"{TASK}.json").read_text())
     assert terminal.report("card", "show", run) == [stored]

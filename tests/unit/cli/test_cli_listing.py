@@ -47,7 +47,6 @@ for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json"
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_the_package_help_and_listings_import_nothing_heavy() -> None:
     """In a process of their own, one after the other: what is not loaded at the end was not loaded
     before.
@@ -355,7 +354,6 @@ def test_an_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, terminal: Ter
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_closed_pipe_is_quiet() -> None:
     command = f"{sys.executable} -m ktdeval tasks --json | head -c 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -162,7 +162,6 @@ def test_each_shell_has_a_script_that_asks_ktdeval(shell: str, terminal: Termina
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes(tmp_path: Path) -> None:
     program = tmp_path / "ktdeval"

@@ -59,7 +59,6 @@ def test_the_table_says_the_same_on_one_line_a_fact(folder: Path, terminal: Term
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_market_of_two_kinds_has_the_facts_of_each(tmp_path: Path, terminal: Terminal) -> None:
     path = tmp_path / "mixed"
     terminal.out("data", "make", "synthetic_mixed", *COINS, "--out", path)

@@ -44,7 +44,6 @@ figures = st.integers(-(10**9), 10**9).map(str)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.lists(st.tuples(words, words, figures, figures, words), min_size=1, max_size=4),
     st.integers(24, 90),

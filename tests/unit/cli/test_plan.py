@@ -217,7 +217,6 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
     made = plan(plugins, seeds=2)  # the model fails when it is connected to or asked
     assert (made.protocol, made.tasks[0].episodes, made.tasks[0].steps) == (
@@ -230,7 +229,6 @@ def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_model_able_to_answer_an_episode_is_not_refused_for_its_measure() -> None:
     of = {
         "tasks": ("investorbench_msft_history",),
@@ -243,7 +241,6 @@ def test_model_able_to_answer_an_episode_is_not_refused_for_its_measure() -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
     plugins = load_plugins()
     days = 148
@@ -273,7 +270,6 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_window_without_the_warm_up_of_others_is_named_and_adds_no_calls() -> None:
     custom = "2020-11-02:2020-11-13"
     of = {
@@ -299,7 +295,6 @@ def test_window_without_the_warm_up_of_others_is_named_and_adds_no_calls() -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_upper_call_bound_assumes_the_last_attempt_of_each_asset_is_valid(
     plugins: Plugins,
 ) -> None:
@@ -338,7 +333,6 @@ def test_a_folder_may_be_given_as_a_file_url(plugins: Plugins, desk: Path) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plugins) -> None:
     made = plan(plugins)
     typical = made.left["typical"]
@@ -367,7 +361,6 @@ def test_no_limit_is_taken_for_a_model_that_makes_its_calls_by_itself(limit: Any
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_self_calling_model_costs_by_the_given_price_or_is_unknown() -> None:
     stranger = load_plugins(["support.runs.run_plugin"])  # it may call anybody
     assert plan(stranger, model="test/mixed").left["high"].cost_usd is None
@@ -375,7 +368,6 @@ def test_self_calling_model_costs_by_the_given_price_or_is_unknown() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_model_of_this_machine_costs_nothing_and_keeps_limits(plugins: Plugins) -> None:
     own = plan(plugins, model="builtin/momentum")  # of this machine
     assert (own.protocol, own.left["high"].cost_usd, own.left["high"].input_tokens) == (
@@ -400,7 +392,6 @@ def test_no_price_is_taken_for_a_model_of_this_machine(plugins: Plugins, option:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("lanes", "longest"), [(1, 3), (2, 2), (50, 1)])
 def test_episodes_side_by_side_take_as_long_as_their_longest_lane(
     plugins: Plugins, lanes: int, longest: int
@@ -483,7 +474,6 @@ def begun(desk: Path) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
     begun: Path, plugins: Plugins, terminal: Terminal
 ) -> None:
@@ -515,7 +505,6 @@ def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_an_existing_folder_shows_its_tool_protocol(begun: Path, plugins: Plugins) -> None:
     made = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), tool_protocol="auto")
     assert (made.protocol, made.warnings) == ("native", ())
@@ -532,7 +521,6 @@ def test_steps_of_a_folder_with_another_plan_do_not_count(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
@@ -552,7 +540,6 @@ def test_a_folder_scored_otherwise_belongs_to_another_run(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal) -> None:
     printed = []
     for arguments in (["plan", *words("--out", "dry")], words("--out", "dry", "--dry-run")):
@@ -653,7 +640,6 @@ def test_plan_of_a_call_scoring_task_uses_its_usual_number_of_tool_calls() -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_history_too_short_for_factors_is_named_by_plan_and_run(
     plugins: Plugins, desk: Path, terminal: Terminal
 ) -> None:
@@ -707,7 +693,6 @@ def test_venue_in_another_currency_than_prices_is_refused_at_once(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_reasoning_that_leaves_no_room_for_an_answer_is_a_note(plugins: Plugins) -> None:
     given = {"reasoning_tokens": 4096, "max_output_tokens": 4096}
     (note,) = (line for line in plan(plugins, **given).warnings if "--reasoning-tokens" in line)

@@ -82,7 +82,6 @@ RULE_OF_THE_PAPER = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(ACTIONS)
 def test_two_order_variants_admit_the_same_as_one_order_with_either_size(value):
     assert VALIDATOR.is_valid(value) == jsonschema.Draft202012Validator(RULE_OF_THE_PAPER).is_valid(
@@ -385,7 +384,6 @@ actions = st.builds(lambda items: {"orders": items, "overall_reason": ""}, order
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(50)
 @given(text=st.text(max_size=40) | json_values.map(json.dumps) | actions.map(json.dumps))
 def test_no_text_makes_parsing_raise(text):
@@ -395,7 +393,6 @@ def test_no_text_makes_parsing_raise(text):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(50)
 @given(actions)
 def test_a_submission_is_accepted_exactly_if_the_schema_accepts_it(value):

@@ -103,7 +103,6 @@ def numbered(calls: list[tuple[str, str]], first: int = 1) -> tuple[ToolCall, ..
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
 @given(text=plain_texts, calls=st.lists(st.tuples(tool_names, argument_texts), max_size=4))
@@ -117,7 +116,6 @@ def test_every_native_reply_of_sound_calls_can_be_written(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
 @given(
@@ -145,7 +143,6 @@ turns = st.one_of(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
 @given(course=st.lists(turns, max_size=4), forced=st.booleans())
@@ -202,7 +199,6 @@ def test_a_model_that_only_writes_decides_and_earns_the_same(name: str, task: st
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_every_misdeed_is_counted_as_it_is_natively() -> None:
     model = PLUGINS.make_model("builtin/chaos", {"misbehaviour": 0.7})
     counted: set[str] = set()

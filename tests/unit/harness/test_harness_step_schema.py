@@ -150,8 +150,6 @@ def test_a_weight_is_bounded_by_the_limit_or_by_a_greater_one_that_is_held(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
-@pytest.mark.sampled(8)
 @pytest.mark.parametrize("shorts", [False, True])
 @pytest.mark.parametrize("limit", [0.05, 0.075, 0.1, 0.125, 0.25, 0.3, 0.65, 1.0])
 def test_a_limit_of_weights_admits_what_the_rules_do_and_no_more(

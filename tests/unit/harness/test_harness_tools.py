@@ -303,7 +303,6 @@ argument_objects = st.dictionaries(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(50)
 @given(text=st.text(max_size=40) | argument_objects.map(json.dumps))
 def test_no_arguments_make_a_call_raise(text):
@@ -311,7 +310,6 @@ def test_no_arguments_make_a_call_raise(text):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(50)
 @given(arguments=argument_objects)
 def test_a_call_runs_only_if_its_arguments_meet_the_schema(arguments):

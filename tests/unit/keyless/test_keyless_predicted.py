@@ -66,7 +66,6 @@ def stated_model(folder: Path) -> Path:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_it_buys_the_names_that_it_predicts_best(traded: Path, market: Path) -> None:
     snapshot = load_snapshot(market)
     first = load_ledger(episodes(traded)[0] / "ledger.parquet").steps[0]
@@ -101,7 +100,6 @@ def test_predictions_are_recorded_by_handle_and_suffice_to_verify_the_card(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_model_whose_plugin_is_absent_has_no_price_of_this_machine(
     traded: Path, tmp_path: Path
 ) -> None:
@@ -140,7 +138,6 @@ def test_trades_are_the_same_under_every_mask(traded: Path, market: Path, tmp_pa
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_replay_has_the_recorded_predictions(traded: Path, market: Path, tmp_path: Path) -> None:
     again = run(tmp_path / "again", market, model=f"replay/{traded}")
     assert (

@@ -171,7 +171,6 @@ def test_equal_holdings_give_way_all_or_none() -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.slow
 @pytest.mark.parametrize("market", [TWINS, SINGLES], ids=["twins", "singles"])
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
@@ -186,7 +185,6 @@ def test_a_ledger_is_the_same_under_all_aliases_and_masks(
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.slow
 @pytest.mark.parametrize("task", ["blinded_open_research", "bright_fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
 def test_market_cut_to_the_window_and_its_names_gives_the_same_ledger(name: str, task: str) -> None:
@@ -211,7 +209,6 @@ def test_a_rebased_task_has_one_ledger_for_all_aliases(name: str, mode: str) -> 
     assert others == [first, first]
 
 
-@pytest.mark.slow
 def test_these_ledgers_have_trades_of_twins() -> None:
     """Otherwise the tests above would show nothing."""
     paired = {one for one, other in permutations(range(len(TWINS.codes)), 2) if is_twin(one, other)}
@@ -252,7 +249,6 @@ DECIDING = [
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.slow
 @pytest.mark.parametrize("answers", STANCES)
 @pytest.mark.parametrize("name", DECIDING)
 def test_decisions_on_several_assets_have_one_ledger(name: str, answers: str) -> None:

@@ -90,7 +90,6 @@ def assets(count: int) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_equal_weight_of_four_assets_earns_what_the_arithmetic_says(tmp_path: Path) -> None:
     """Four assets stand at 10.00, and rise by 10, 20, 30 and 40 % on the window's second day. A task
     with at most 25 % a name takes 23.75 % of each: 2,375 of 10,000 shares' worth. The account
@@ -167,7 +166,6 @@ def test_buy_and_hold_spends_the_cash_on_as_many_names_as_the_task_allows(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("count", "part"), [(4, 0.25), (10, 0.1), (20, 0.05), (60, 0.05)])
 def test_a_random_buy_is_on_average_an_equal_part_of_the_account(count: int, part: float) -> None:
     model = make_builtin("random", RandomParams(max_buys=1))

@@ -37,7 +37,6 @@ def dates(draw: st.DrawFn) -> tuple[int, str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(600)
 @given(dates())
 def test_a_pattern_that_matches_is_never_ruled_out(drawn: tuple[int, str]) -> None:

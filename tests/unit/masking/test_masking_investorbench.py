@@ -45,7 +45,6 @@ def test_no_name_is_left_in_a_labelled_text_and_without_a_mask_it_stays() -> Non
         ]
 
 
-@pytest.mark.slow
 @pytest.mark.exhaustive
 def test_few_texts_are_dropped_and_the_guard_finds_nothing_in_the_rest() -> None:
     guard = identities_of(market(), assets=True, dates=True)

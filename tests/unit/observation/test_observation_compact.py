@@ -47,7 +47,6 @@ def test_a_packed_table_reads_as_rows_with_labels_as_text() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

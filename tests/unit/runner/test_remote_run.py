@@ -187,7 +187,6 @@ def test_a_process_whose_run_was_taken_over_finishes_no_episode(ran: Site) -> No
 # ---- reading
 
 
-@pytest.mark.slow
 def test_showing_a_card_brings_no_record_and_verifying_it_brings_them(ran: Site) -> None:
     shown = ran.call("reader", "card", "show", ran.url)
     assert shown.code == 0, shown

@@ -103,7 +103,6 @@ def line_of_path(card: Any, path: Path_) -> int:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "new", "code"),
     [
@@ -137,7 +136,6 @@ def test_a_changed_value_of_the_card_is_named_with_its_line(
     assert code == 2 or f"line {line_of_path(card, path)}: " in line
 
 
-@pytest.mark.slow
 def test_provenance_is_not_verified_and_a_card_without_its_run_cannot_be(
     run: Path, tmp_path: Path
 ) -> None:
@@ -308,7 +306,6 @@ def test_a_ledger_that_is_executed_again_without_a_change_verifies(run: Path, ma
     assert verify(run).code == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
 def test_forged_ledger_with_a_matching_card_is_exposed_by_the_transcript(
     run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]
@@ -323,7 +320,6 @@ def test_forged_ledger_with_a_matching_card_is_exposed_by_the_transcript(
     ), finding
 
 
-@pytest.mark.slow
 def test_quick_check_recomputes_figures_and_lists_what_it_does_not_check(
     run: Path, market: Path
 ) -> None:
@@ -516,7 +512,6 @@ def test_a_changed_manifest_of_the_snapshot_is_named(run: Path, own_market: Path
         assert "manifest.json: " in error_line(verify(run, "--data", own_market))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("label", "text"),
     [
@@ -573,7 +568,6 @@ def test_snapshot_with_another_manifest_is_not_the_one_the_run_used(
     assert verify(run, "--data", tmp_path / "nowhere").code == 2
 
 
-@pytest.mark.slow
 def test_a_run_uses_its_first_cutoff_unless_given_another(market: Path, tmp_path: Path) -> None:
     words = (
         "--model",

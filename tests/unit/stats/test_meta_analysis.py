@@ -285,7 +285,6 @@ def test_one_group_has_its_estimate_and_nothing_over_groups() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_cells_of_few_groups_that_differ_are_no_independent_cells() -> None:
     """Five markets of six windows, whose effects have a variance of 1 beside errors of 1: an
     interval over 30 cells covers their mean far too seldom, that over five groups as often as it

@@ -383,7 +383,6 @@ def scaled(of: Ledger, factor: int) -> Ledger:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @settings(max_examples=40)
 @given(ledgers(), st.integers(2, 1000), st.sampled_from(RULE_SETS))
 def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(

@@ -127,7 +127,6 @@ def test_traders_together_end_as_each_of_them_alone(seed: int, a_shares: bool) -
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("a_shares", [True, False], ids=["a_share", "any venue"])
 def test_three_hundred_random_markets_give_both_the_same_accounts(a_shares: bool) -> None:
     held = [compare(seed, a_shares) for seed in range(300)]

@@ -231,7 +231,6 @@ def test_patterns_of_many_windows_are_a_subgroup():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_at_most_alpha_of_the_patterns_of_a_subgroup_stops():
     windows = ENUMERATE_UP_TO + 6
     looks = (8, 14, windows)

@@ -191,7 +191,6 @@ def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_a_percentile_interval_is_that_of_arch() -> None:
     from arch.bootstrap import StationaryBootstrap
 
@@ -400,7 +399,6 @@ def test_measured_coverage_is_complete_and_taken_from_the_shorter_window() -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_coverage_equals_the_table() -> None:
     samples = 400
     hits = {"mean": 0, "ratio": 0}
@@ -497,7 +495,6 @@ def test_lengths_are_those_of_arch_on_any_autoregression(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(seed=SEEDS, days=st.integers(20, 200), factor=st.floats(1e-6, 1e6), shift=st.floats(-10, 10))
 def test_the_length_depends_on_neither_scale_sign_level_nor_direction(
     seed: int, days: int, factor: float, shift: float

@@ -261,7 +261,6 @@ def test_debiased_reliability_by_hand_and_at_the_edges() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(forecast_lists)
 def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) -> None:
     points = reliability_points(forecasts)

@@ -216,7 +216,6 @@ def test_ties_count_half_in_a_rank_and_the_agent_itself_in_a_p_value() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_foresight_beats_every_random_trader() -> None:
     envelope = random_envelope(
         play(MARKET, foresight(MARKET, 8), range(5, 65)), MARKET, CONFIG, FEW
@@ -242,7 +241,6 @@ def test_an_agent_without_skill_has_an_even_rank() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(
     busy: tuple[Ledger, TraderEnvelope],
 ) -> None:

@@ -59,7 +59,6 @@ def test_shares_and_levels_outside_their_range_are_refused(function, successes, 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(count=counts(), level=LEVELS)
 def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
     successes, n = count
@@ -73,7 +72,6 @@ def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(chances=chances)
 def test_the_poisson_binomial_equals_scipy(chances):
     ours = poisson_binomial(chances)

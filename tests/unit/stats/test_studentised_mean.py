@@ -84,7 +84,6 @@ def test_many_values_have_nearly_the_normal_interval() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 8, 12, 20])
 @pytest.mark.parametrize("name", DRAWS)
 def test_it_covers_the_mean_of_few_and_skewed_values(name: str, n: int) -> None:

@@ -87,7 +87,6 @@ def excludes_zero(interval: Interval) -> bool:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_planted_clusters_of_volatility_are_found() -> None:
     facts = by_name(panel_of(garch()))
     for lag in (1, 5):
@@ -121,7 +120,6 @@ def test_a_planted_leverage_effect_is_found() -> None:
     assert not excludes_zero(facts_of_noise()["leverage"].interval)
 
 
-@pytest.mark.slow
 def test_a_planted_correlation_is_found() -> None:
     common = noise(seed=5, assets=1)
     facts = by_name(panel_of(np.sqrt(0.3) * common + np.sqrt(0.7) * noise()))
@@ -141,7 +139,6 @@ def test_a_planted_share_of_the_night_is_found() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(("sign", "fact"), [(1, "momentum"), (-1, "reversal")])
 def test_planted_momentum_and_reversal_are_found(sign: int, fact: str) -> None:
     returns = noise(days=1500)
@@ -337,6 +334,5 @@ def test_each_range_is_of_a_known_fact_in_order_and_has_a_source() -> None:
         assert one.basis
 
 
-@pytest.mark.slow
 def test_equal_panels_give_equal_facts() -> None:
     assert by_name(panel_of(noise())) == facts_of_noise()

@@ -246,7 +246,6 @@ def test_costs_rise_with_size_spread_and_volatility_and_fall_with_volume(seed: i
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 def test_laws_of_costs_hold_in_a_hundred_thousand_quotes() -> None:
     for seed in range(100_000):
         hold_laws(seed)

@@ -405,7 +405,6 @@ LONG = [range(1_000), pytest.param(range(1_000, 10_000), marks=pytest.mark.exhau
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("seeds", LONG, ids=["first", "others"])
 def test_nav_with_execution_is_no_higher_in_ten_thousand_plays(seeds: range) -> None:
     assert sum(map(compare_nav, seeds)) > 0.9 * len(seeds)
@@ -528,7 +527,6 @@ def test_no_policy_makes_money_of_a_price_that_never_moves(seed: int) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize("seeds", LONG, ids=["first", "others"])
 def test_no_policy_makes_money_in_ten_thousand_attacks(seeds: range) -> None:
     for seed in seeds:

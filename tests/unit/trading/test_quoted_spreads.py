@@ -248,7 +248,6 @@ def test_quotes_are_read_from_the_bars(tmp_path: Path, bid: str, ask: str) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "row",
     [

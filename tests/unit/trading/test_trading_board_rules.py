@@ -150,7 +150,6 @@ def exact_limits(code: str, percent: int, reference: Decimal) -> tuple[Decimal, 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "first_day", "special", "percent"),
     [

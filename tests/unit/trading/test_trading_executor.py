@@ -683,7 +683,6 @@ ORDERS = st.builds(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(60, search=150)
 @given(st.lists(ORDERS, max_size=6), st.sampled_from([HALF, FULL, Account(100_000_000, {})]))
 def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(

@@ -317,7 +317,6 @@ def test_limit_orders_are_not_assumed_filled_in_pre_trade_rule_checks() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @examples(200)
 @given(
     bar=st.tuples(*[st.integers(95_000, 105_000)] * 4),

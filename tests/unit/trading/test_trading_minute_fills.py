@@ -139,7 +139,6 @@ DAY_BARS = st.lists(st.tuples(PRICES, PRICES, PRICES, st.integers(0, 10**9)), ma
 
 
 @pytest.mark.exhaustive
-@pytest.mark.slow
 @given(DAY_BARS, st.sampled_from(["vwap_30m", "twap_day"]))
 @examples(100)
 def test_prices_are_the_exact_means_rounded_half_up(

@@ -211,7 +211,7 @@ class Terminal:
     def _drop(self, rows: Rows, number: str) -> None:
         listed = self._rows.get(rows.name, [])
         if not listed:
-            raise FormError("drop: there is no row yet; add one first")
+            raise FormError("drop: the ticket has no rows yet; add one first")
         if not number.isdecimal() or not 1 <= int(number) <= len(listed):
             raise FormError(f"drop: expected the number of a row, 1 to {len(listed)}")
         del listed[int(number) - 1]

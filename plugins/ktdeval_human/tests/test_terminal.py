@@ -130,7 +130,7 @@ Hold at most 20 stocks.
 >   1 snapshot: One stock.
 > nothing was looked up in this step
 > orders: none
-> ! drop: there is no row yet; add one first
+> ! drop: the ticket has no rows yet; add one first
 > ! 'dance' is neither a command nor a tool; type `help` or `tools`
 > ! '7' is neither a command nor a tool; type `help` or `tools`
 > \

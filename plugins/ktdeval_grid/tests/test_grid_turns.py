@@ -73,6 +73,15 @@ def test_shards_part_all_units_and_each_goes_on_with_those_of_others(
     assert sorted(firsts) == sorted(every)
 
 
+def test_a_worker_begins_with_every_second_unit_from_its_own_on() -> None:
+    every = ids(record_of(5))
+    first = ids(record_of(5), Shard(1, 2))
+    second = ids(record_of(5), Shard(2, 2))
+
+    assert first == [every[place] for place in (0, 2, 4, 1, 3)]
+    assert second == [every[place] for place in (1, 3, 2, 4, 0)]
+
+
 @pytest.mark.slow
 @given(st.integers(0, 50), st.integers(1, 9))
 def test_shares_of_live_workers_sum_to_the_concurrency_of_the_grid(total: int, count: int) -> None:

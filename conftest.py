@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()  # until all is collected
+    os.environ["COLUMNS"] = "100"  # what is printed is as wide in any terminal
 
     if "KTDEVAL_CACHE_DIR" not in os.environ:
         config.stash[CACHE] = os.environ["KTDEVAL_CACHE_DIR"] = tempfile.mkdtemp(

@@ -215,13 +215,13 @@ def test_an_environment_in_the_root_of_a_project_does_not_show_its_market(
     assert [part.path.name for part in parts] == ["bin", "lib", "pyvenv.cfg"]
 
 
-def test_a_file_is_not_copied_that_is_the_market_s(tool: Path, data: Path) -> None:
+def test_a_file_is_not_copied_that_is_the_market_s(tool: Path, own_market: Path) -> None:
     link = tool / "prices"
-    link.symlink_to(data / "bars.parquet")
+    link.symlink_to(own_market / "bars.parquet")
 
-    check_copied(tool / "agent.py", private_files((data,)))
+    check_copied(tool / "agent.py", private_files((own_market,)))
     with pytest.raises(ShownError, match=r"of the run's market.*leave it out of run="):
-        check_copied(link, private_files((data,)))
+        check_copied(link, private_files((own_market,)))
 
 
 # ---- files that a command line names

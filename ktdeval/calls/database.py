@@ -76,7 +76,7 @@ class LogIdentity(NamedTuple):
     begun_at: str  #: creation time, ISO 8601 in UTC
 
 
-CACHE = FileKind("reply cache", "choose another file with --cache")
+CACHE = FileKind("reply cache", "choose another file (of a run: --cache)")
 RECORD = FileKind("record of calls", "choose another run folder with --out")
 
 _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8").split(";\n")

@@ -35,4 +35,4 @@ def test_a_cache_of_another_version_ends_a_run_before_anything_is_paid(
 
     assert "made by another version of ktdeval; ktdeval" in line
     assert "its table replies differs in digest" in line
-    assert "choose another file with --cache" in line
+    assert "choose another file (of a run: --cache)" in line

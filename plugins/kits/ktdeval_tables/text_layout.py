@@ -306,7 +306,7 @@ def _without_header(
 
     width = max(len(row) for _, row in rows)
     if len(columns) != width:
-        counts = f"--columns names {len(columns)} columns, line {number} has {width}"
+        counts = f"number of columns: {len(columns)} in --columns, {width} in line {number}"
         raise DataError(f"{where}: {counts}; write `-` for others")
 
     unread = [f"-{place}" if name in ("-", "") else name for place, name in enumerate(columns)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ktdeval.cards import count
 from ktdeval_compare.plans.power import PowerReport, SeedsRow, WindowReach
 from ktdeval_compare.table_columns import (
     Part,
@@ -49,7 +50,8 @@ def _plan_parts(report: PowerReport) -> Iterator[Part]:
     if report.comparisons > 1:
         level += f" / {report.comparisons}"
 
-    title = f"The plan: {report.windows} window(s), {report.seeds} seed(s), level {level}"
+    windows = count(report.windows, "window")
+    title = f"The plan: {windows}, {count(report.seeds, 'seed')}, level {level}"
     yield f"{report.pair}: {title}" if report.pair else title
     yield from (f"  {line}" for line in report.sentences)
 

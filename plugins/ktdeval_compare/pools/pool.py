@@ -346,7 +346,9 @@ def _pooled_test(
     if figures:
         problem = lengths_problem(figures)
         if problem:
-            raise CardError(f"{first.path}: {problem}, which are not pooled")
+            raise CardError(
+                f"{first.path}: {problem}; pool markets with windows of similar lengths"
+            )
 
     shared: dict[str, Any] = {
         "metric": metric,
@@ -540,6 +542,6 @@ def _dependence_notes(cells: Sequence[CellFigure]) -> Iterator[str]:
     pairs = int((np.triu(correlation, 1) > stats.INDEPENDENT).sum())
     if pairs:
         yield (
-            f"{pairs} pairs of windows share days at different venues and are treated as "
-            "independent: if the markets move together, the interval is too short"
+            f"pairs of windows with common days at different venues: {pairs}; they are treated as "
+            "independent, and if the markets move together, the interval is too short"
         )

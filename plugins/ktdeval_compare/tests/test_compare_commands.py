@@ -763,7 +763,7 @@ What a two-sided signed-rank test over windows can show at 0.05
        60       2e-18           over 1000        0.375
   found: effect in standard deviations of a window's difference, with probability 0.8
 
-The plan: 5 window(s), 1 seed(s), level 0.05
+The plan: 5 windows, 1 seed, level 0.05
   5 windows can't reach it, whatever the results: the smallest p of the test is 0.0625; at least 6 windows are needed
 """)
     assert (
@@ -812,7 +812,7 @@ What a two-sided signed-rank test over windows can show at 0.05
        60       2e-18           over 1000        0.375
   found: effect in standard deviations of a window's difference, with probability 0.8
 
-house/one, house/two: The plan: 2 window(s), 2 seed(s), level 0.05
+house/one, house/two: The plan: 2 windows, 2 seeds, level 0.05
   2 windows can't reach it, whatever the results: the smallest p of the test is 0.5; at least 6 windows are needed
   the variance over windows is estimated at -0.0001 (squared unit of the metric), less than seeds alone explain; it is set to 0
   noise: SD 0 % over windows, 1 % over seeds; more seeds reduce only the second

@@ -100,7 +100,7 @@ Cells of total_return, house/one - house/two
 
 Notes
   synthetic: every card
-  1 pairs of windows share days at different venues and are treated as independent: if the markets move together, the interval is too short
+  pairs of windows with common days at different venues: 1; they are treated as independent, and if the markets move together, the interval is too short
   total_return: not all cells have daily series, so errors of cells measure variation over seeds only; variation over a market's days is in tau
 """)
 
@@ -380,7 +380,7 @@ def test_windows_of_other_lengths_are_refused(terminal: CardTerminal) -> None:
     }
     paths = terminal.cards(*cards(markets))
     assert terminal.refusals(("compare", "--pool", *paths)) == snapshot(
-        "ktdeval: error: FOLDER/0/cards/blinded_open_research.json: coins long has 782 weekdays, us W3 41: figures over such different lengths are not comparable, which are not pooled\n"
+        "ktdeval: error: FOLDER/0/cards/blinded_open_research.json: coins long has 782 weekdays, us W3 41: figures over such different lengths are not comparable; pool markets with windows of similar lengths\n"
     )
 
 

@@ -304,7 +304,7 @@ def test_a_plan_of_several_tests_shares_the_level() -> None:
     """2 / 2**10 is 0.00195, and 0.05 / 25 is 0.002."""
     lines = plan_text(windows=10, seeds=3, comparisons=25, pair="a, b", problem="too few cards")
 
-    assert "a, b: The plan: 10 window(s), 3 seed(s), level 0.05 / 25" in lines
+    assert "a, b: The plan: 10 windows, 3 seeds, level 0.05 / 25" in lines
     assert (
         "a result is possible: the smallest p is 0.001953; 10 windows are the fewest that allow one"
     ) in lines

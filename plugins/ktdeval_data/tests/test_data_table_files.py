@@ -394,7 +394,7 @@ def test_a_layout_that_is_none_is_refused(tmp_path: Path) -> None:
         lambda layout: find_layout(layout[0], known, layout[1], "f"), *layouts, folder=tmp_path
     ) == snapshot("""\
 UsageError: f: line 1 is a header (date,close), and --columns applies to files without one; leave it out, or use --map
-DataError: f: --columns names 1 columns, line 1 has 2; write `-` for others
+DataError: f: number of columns: 1 in --columns, 2 in line 1; write `-` for others
 DataError: f: can't read: No columns; the file is empty
 """)
 

@@ -227,7 +227,7 @@ def test_unwritable_file_is_reported_in_one_line_before_any_paid_call():
 
     for line, path in zip(out.splitlines(), paths, strict=True):
         assert line.startswith(f"{path}: reply cache: ")
-        assert "writable, or choose another file with --cache" in line
+        assert "writable, or choose another file (of a run: --cache)" in line
 
 
 @pytest.mark.parametrize(

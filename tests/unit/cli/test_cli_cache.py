@@ -234,29 +234,29 @@ def test_files_that_are_no_cache_are_one_line(terminal, tmp_path, monkeypatch):
     ]
     assert terminal.refusals(*commands) == snapshot("""\
 files list pipe
-  ktdeval: error: pipe: reply cache: is not a plain file; choose another file with --cache
+  ktdeval: error: pipe: reply cache: is not a plain file; choose another file (of a run: --cache)
 files check pipe
-  ktdeval: error: pipe: reply cache: is not a plain file; choose another file with --cache
+  ktdeval: error: pipe: reply cache: is not a plain file; choose another file (of a run: --cache)
 files prune --all pipe
-  ktdeval: error: pipe: reply cache: is not a plain file; choose another file with --cache
+  ktdeval: error: pipe: reply cache: is not a plain file; choose another file (of a run: --cache)
 files list notes.txt
-  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file with --cache
+  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file (of a run: --cache)
 files check notes.txt
-  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file with --cache
+  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file (of a run: --cache)
 files prune --all notes.txt
-  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file with --cache
+  ktdeval: error: notes.txt: reply cache: file is not a database; it is not a reply cache, or damaged: choose another file (of a run: --cache)
 files list other.sqlite
-  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file with --cache
+  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file (of a run: --cache)
 files check other.sqlite
-  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file with --cache
+  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file (of a run: --cache)
 files prune --all other.sqlite
-  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file with --cache
+  ktdeval: error: other.sqlite: is an SQLite file of another application and is left as it is; choose another file (of a run: --cache)
 files list empty
-  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file with --cache
+  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file (of a run: --cache)
 files check empty
-  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file with --cache
+  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file (of a run: --cache)
 files prune --all empty
-  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file with --cache
+  ktdeval: error: empty: reply cache: the file is empty; delete it, or choose another file (of a run: --cache)
 files list ''
   ktdeval: error: Invalid value for 'RUN|cache|FILE': the path is empty; see `ktdeval files list --help`
 files check ''

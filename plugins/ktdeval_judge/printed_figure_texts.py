@@ -111,14 +111,13 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
             f" average best of {report.trials:,} tries without skill,"
         )
 
-    chance = f"{measure} is {share_words(bar.probability)}"
+    chance = f"{measure} is {share_against(bar.probability, report.confidence)}"
     required = f"and {share_words(report.confidence)} is required"
     if bar.probability >= report.confidence:
         yield f"This is evidence of skill: {chance}."
     elif bar.reached_by_luck <= 1 - report.confidence:
         # The deflated ratio also includes the estimation error of the ratio; in the probability of
         # luck, the threshold is random instead.
-        # error.
         yield f"Luck alone seldom reaches this ratio, but {chance}, {required}."
     else:
         yield f"This is not evidence of skill: {chance}, {required}."
@@ -225,6 +224,14 @@ def share_words(value: float) -> str:
     if value > 0.999:
         return "more than 99.9 %"
     return percent(value, ".3g")
+
+
+def share_against(value: float, required: float) -> str:
+    """Return a probability in percent, worded unlike a larger one that is required."""
+    words = share_words(value)
+    if value < required and words == share_words(required):
+        return f"just below {words}"
+    return words
 
 
 def _rounded_up(days: float | None) -> str:

@@ -15,7 +15,7 @@ from ktdeval_judge.document import CleanPart, Figure, JudgeFile, NavReport, Unfi
 from ktdeval_judge.evidence import ASSUMED, MIN_RETURNS, says_nothing
 from ktdeval_judge.nav_parts import PARTING, REMAINDER
 from ktdeval_judge.printed_figure import JudgedFigure, is_daily
-from ktdeval_judge.printed_figure_texts import share_words
+from ktdeval_judge.printed_figure_texts import share_against, share_words
 from ktdeval_judge.unfilled import REASONS
 
 _SHOWN = 5  #: maximum number of unfilled orders to show
@@ -184,7 +184,7 @@ def _proof(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
 
     chance = (
         f"the probability that the true Sharpe ratio is above {above} is"
-        f" {share_words(bar.probability)}"
+        f" {share_against(bar.probability, found.confidence)}"
     )
     if bar.probability >= found.confidence:
         conditions = []
@@ -209,12 +209,12 @@ def _proof(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
     if bar.track_record is None:
         yield "The ratio is below the ceiling, so a longer record like it would not be evidence either."
     else:
-        years = bar.track_record / found.periods
-        yield f"It takes {_years(years)} of such returns; there are {_years(found.days / found.periods)}."
-
-
-def _years(years: float) -> str:
-    return f"{years:.1f} years"
+        needed = f"{bar.track_record / found.periods:.1f}"
+        given = f"{found.days / found.periods:.1f}"
+        if needed != given:
+            yield f"It takes {needed} years of such returns; there are {given} years."
+        else:
+            yield f"It takes {math.ceil(bar.track_record):,} such returns; there are {found.days:,}."
 
 
 def _is_too_short(file: JudgeFile) -> bool:

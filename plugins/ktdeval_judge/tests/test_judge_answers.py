@@ -250,7 +250,7 @@ def test_monthly_values_have_no_tear_sheet_and_it_says_so(
     rows = [f"2023-{month:02d}-28,{100 + month + month % 3}" for month in range(1, 13)]
     Path("nav.csv").write_text("\n".join(["date,nav", *rows]) + "\n")
     assert terminal.text("judge", "--nav", "nav.csv", "--out", "judged") == snapshot("""\
-This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 95 %, and 95 % is required. It takes 0.9 years of such returns; there are 0.9 years.
+This is not evidence of skill: the probability that the true Sharpe ratio is above zero is just below 95 %, and 95 % is required. It takes 12 such returns; there are 11.
 
 Judged: nav.csv: a NAV only
   2023-02-28 … 2023-12-28, 11 monthly returns, without a market

@@ -508,7 +508,7 @@ def test_a_data_file_is_one_call_with_one_value_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(("packed", "is_chosen"), [(8, True), (9, False)])
-def test_a_base_is_chosen_if_differences_take_four_fifths_of_a_text_or_less(
+def test_a_base_is_chosen_if_differences_take_four_fifths_of_it_or_less(
     packed: int, is_chosen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = iter([10, packed])

@@ -215,7 +215,7 @@ def without_values(card: dict[str, Any]) -> None:
         entry.pop("interval", None)
 
 
-def test_names_that_differ_in_case_alone_are_counted_in_folders_of_the_board(
+def test_names_that_differ_in_case_alone_are_counted_in_folders(
     tmp_path: Path,
 ) -> None:
     for name in ("card.json", "Card.json", "other.json"):

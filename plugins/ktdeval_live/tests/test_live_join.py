@@ -119,7 +119,7 @@ def test_who_joins_at_the_cutoff_of_its_first_fill_is_late(
         ("2024-06-04T13:20:00Z", ["late"]),
     ],
 )
-def test_a_decision_is_in_time_from_the_end_of_its_day_to_before_its_cutoff(
+def test_a_decision_is_in_time_from_its_day_end_to_before_its_cutoff(
     at: str, rules: list[str]
 ) -> None:
     entry: Any = SimpleNamespace(name="chance/us")

@@ -71,7 +71,7 @@ def spread_of(shares: Counter[str]) -> int:
     return max(shares.values()) - min(shares.values())
 
 
-def test_every_probe_is_a_member_that_trades_on_a_decision_day_inside_the_window() -> None:
+def test_every_probe_is_a_member_that_trades_on_a_day_in_the_window() -> None:
     first = MARKET.day_index("2024-03-01")
     last = MARKET.day_index("2024-03-29")
     for probe in not_empty(drawn(44, 2, 5), 44):

@@ -242,7 +242,7 @@ def test_tokens_of_a_role_cost_what_the_model_costs_that_it_asked(
     assert cost.tokens == usage.tokens
 
 
-def test_tokens_of_a_further_model_are_not_paid_at_the_price_of_the_own_one() -> None:
+def test_tokens_of_a_further_model_are_not_paid_at_the_own_price() -> None:
     """Two million are read and 200,000 written, half of each by model quick."""
     usage = Usage(input_tokens=2_000_000, output_tokens=200_000)
     prices = CardPrices(OWN, {"quick": QUICK})

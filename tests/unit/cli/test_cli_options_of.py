@@ -59,7 +59,7 @@ def test_a_field_without_a_default_must_be_given() -> None:
     assert "Missing option '--source'" in run()
 
 
-def test_help_names_own_options_before_shared_ones_with_meaning_and_default() -> None:
+def test_help_names_own_options_before_shared_ones_with_their_meaning() -> None:
     assert run("--help") == snapshot("""\
 Usage: command [OPTIONS]
 

@@ -319,8 +319,7 @@ def test_a_writer_waits_for_another_process_and_reports_a_long_wait(path, monkey
         with pytest.raises(
             StoreError,
             match=(
-                r"database is locked; another process has held it .* or choose another file with"
-                r" --cache"
+                r"database is locked; another process has held it .* or choose another file \(of a run: --cache\)"
             ),
         ):
             cache.put([entry_of(1)])

@@ -1,6 +1,16 @@
 """Public names of attribution: exposures, cross-sectional regressions, decomposition of returns."""
 
 from ktdeval.attribution.asset_exposures import vif_screen as vif_screen
+from ktdeval.attribution.declared_account import (
+    GAP_CAUSES as GAP_CAUSES,
+    AccountFill as AccountFill,
+    AccountGap as AccountGap,
+    AccountPath as AccountPath,
+    GapCause as GapCause,
+    account_gap as account_gap,
+    book_fills as book_fills,
+    declared_nav as declared_nav,
+)
 from ktdeval.attribution.decompose import (
     TRADING_LINES as TRADING_LINES,
     LedgerAttribution as LedgerAttribution,

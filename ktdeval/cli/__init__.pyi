@@ -37,6 +37,7 @@ from ktdeval.cli.options import (
     open_plugins as open_plugins,
     options_of as options_of,
     parameters_of as parameters_of,
+    plugin_words as plugin_words,
     run_flag as run_flag,
     warn as warn,
 )

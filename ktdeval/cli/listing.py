@@ -124,7 +124,7 @@ def _loaded_plugins(kind: str | None, options: ListingOptions) -> Plugins:
     which plugins fail to load.
     """
     if kind == "plugins":
-        return load_plugins(options.plugin or ())
+        return open_plugins(options.plugin or (), None)
     return open_plugins(options.plugin or ())
 
 

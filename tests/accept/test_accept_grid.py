@@ -193,10 +193,10 @@ def test_a_worker_of_other_code_is_refused_before_its_first_unit(
         models=[MODELS[0]],
         tasks=[TASK_APART],
         seeds=2,
-        plugin=[str(plugin)],
     )
+    words = ("--plugin", plugin)
 
-    assert worked(plan, out).code == 0
+    assert worked(plan, out, *words).code == 0
 
     done = done_records(out)
 
@@ -205,7 +205,9 @@ def test_a_worker_of_other_code_is_refused_before_its_first_unit(
             path.unlink()  # as if another machine's worker were to run them
 
     plugin.write_text(PLUGIN.read_text() + "\nCHANGED = True\n")
-    refused = start_worker(plan, out).wait()  # a process that has not imported the first one
+    refused = start_worker(
+        plan, out, *words
+    ).wait()  # a process that has not imported the first one
     line = error_line(refused)
 
     assert "this worker's code is not the grid's: mine" in line

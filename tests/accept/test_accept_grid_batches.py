@@ -103,11 +103,12 @@ def test_killed_while_its_batch_is_worked_on_a_grid_goes_on_with_it(
 def test_samples_and_first_steps_of_all_episodes_are_one_batch(
     market: Path, tmp_path: Path
 ) -> None:
-    tasks = {"tasks": ["repeat", TASK_APART], "plugin": [str(PLUGIN)]}
+    tasks = {"tasks": ["repeat", TASK_APART]}
     with running_stub() as stub:
         plan = plan_of(tmp_path / "batched", stub, market, "responses", **tasks)
         out = tmp_path / "grid"
-        done = worked(plan, out, environment=environment_of(WIRES["responses"]))
+        environment = environment_of(WIRES["responses"])
+        done = worked(plan, out, "--plugin", PLUGIN, environment=environment)
         assert done.code == 0, done
         assert sizes(stub)[0] == min(SAMPLES, STEPS) + EPISODES
         assert set(stub.batches.paid.values()) == {1}

@@ -35,7 +35,6 @@ def plan_of(market: Path, path: Path, **changes: Any) -> Path:
         "data": str(market),
         "options": {"limit": 2},
         "pages": [],
-        "plugin": [str(PLUGIN)],
     }
     return write_plan(path, **{**fields, **changes})
 
@@ -62,7 +61,8 @@ class Launched:
 
 def launched(plan: Path, *words: object, **settings: Any) -> Launched:
     out = plan.parent / "grid"
-    done = ktdeval("grid", plan, "--out", out, "--json", *words, cwd=plan.parent, **settings)
+    words = ("grid", plan, "--plugin", PLUGIN, "--out", out, "--json", *words)
+    done = ktdeval(*words, cwd=plan.parent, **settings)
     lines = [json.loads(line) for line in done.out.splitlines()]
     return Launched(out, done.code, lines, done.err, done_records(out))
 

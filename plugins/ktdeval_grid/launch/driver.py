@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ktdeval.cli import plugin_words
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
 from ktdeval.registry import Plugins
 from ktdeval.stores import encode_value
@@ -119,6 +120,7 @@ class Driver:
 
     def _job(self) -> WorkerJob:
         words = ("grid", "worker", "--out", str(self._place.root), "--launch", self.launch.id)
+        words += tuple(plugin_words(self._request.plan.plugin))
         return WorkerJob(
             words,
             workers=self._request.workers,

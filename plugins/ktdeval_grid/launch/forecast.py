@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from ktdeval.cli import flag, open_plugins, options_of
+from ktdeval.cli import PluginOptions, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.runner import why_not_asked
 from ktdeval.stores import value_name
@@ -80,7 +80,7 @@ def check_beginning(request: Request, estimate: GridEstimate) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForecastOptions:
+class ForecastOptions(PluginOptions):
     """Options for the command that a launch calls."""
 
     begins: bool = flag(False, help="also check that a system can begin")

@@ -16,6 +16,7 @@ import click
 from ktdeval.cli import (
     WORDS,
     OutputPath,
+    PluginOptions,
     RunOptionsCommand,
     cores,
     example,
@@ -23,6 +24,7 @@ from ktdeval.cli import (
     line_width,
     open_plugins,
     options_of,
+    plugin_words,
     resume_line,
 )
 from ktdeval.errors import UsageError
@@ -172,6 +174,7 @@ def forecast(request: Request, *, begins: bool = False, may_fork: bool = False) 
     fork of this one. Raises UsageError with the other process's error.
     """
     words = ["grid", "forecast"]
+    words += plugin_words(request.plan.plugin)
     if begins:
         words.append("--begins")
 
@@ -321,9 +324,10 @@ def _detach(intent: _LaunchIntent) -> int:
     folder = intent.place.root / LOGS
     make_folder(folder)
     log = folder / "driver.log"
+    words = ["grid", "drive", *plugin_words(intent.request.plan.plugin)]
     with log.open("ab") as stream:
         process = subprocess.Popen(  # noqa: S603 - our own command
-            own_command("grid", "drive"),
+            own_command(*words),
             stdin=subprocess.PIPE,
             stdout=stream,
             stderr=stream,
@@ -347,7 +351,8 @@ def _detach(intent: _LaunchIntent) -> int:
 
 
 @click.command(hidden=True)
-def drive() -> int:
+@options_of(PluginOptions)
+def drive(options: PluginOptions) -> int:  # noqa: ARG001 - `open_plugins` reads the line
     """Drive the launch described on standard input; called by `--detach`."""
     request = read_request(sys.stdin.buffer.read())
     may_fork: bool = _preload(request.plan, request.runner)

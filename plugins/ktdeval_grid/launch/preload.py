@@ -10,9 +10,8 @@ from contextlib import suppress
 # Imported so that workers find these modules already loaded:
 import ktdeval_grid.launch.forecast
 import ktdeval_grid.workers.worker_command  # noqa: F401 - as above
-from ktdeval.cli import can_fork
+from ktdeval.cli import can_fork, open_plugins
 from ktdeval.errors import KtdevalError
-from ktdeval.registry import load_plugins
 from ktdeval.runner import choose_tasks, open_market
 from ktdeval_grid.planning.plan import GridPlan, systems
 
@@ -26,7 +25,7 @@ def preload(plan: GridPlan, runner: str) -> bool:
     if runner != LOCAL or not can_fork():
         return False
 
-    plugins = load_plugins(plan.plugin)  # the estimate warns about skipped plugins
+    plugins = open_plugins(plan.plugin, None)  # the estimate warns about skipped plugins
     for system in systems(plan):
         with suppress(KtdevalError):  # the estimate, which follows, will report the error
             tasks = choose_tasks(system.config, plugins)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 
-from ktdeval.cli import CommandStreams, ForkedCommand
+from ktdeval.cli import CommandStreams, ForkedCommand, plugin_words
 from ktdeval.errors import StoreError
 from ktdeval.values import Closing
 from ktdeval_grid.state.layout import GridPlace
@@ -22,10 +23,12 @@ from ktdeval_grid.state.subprocess_command import own_command
 _ERROR = "ktdeval: error: "
 
 
-def make_tables(place: GridPlace, _record: GridRecord) -> None:
-    """Make a grid's tables and pages. Raises StoreError with the line that states the reason."""
+def make_tables(plugins: Sequence[str], place: GridPlace, _record: GridRecord) -> None:
+    """Make a grid's tables and pages. `plugins`: those that the command line names. Raises
+    StoreError with the line that states the reason.
+    """
     done = subprocess.run(  # noqa: S603 - our own command
-        own_command(*_words(place)),
+        own_command(*_words(place, plugins)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -39,8 +42,11 @@ class WaitingTables(Closing):
     closed with `close`.
     """
 
-    def __init__(self, place: GridPlace) -> None:
-        """Start the forked process, which then waits."""
+    def __init__(self, place: GridPlace, plugins: Sequence[str] = ()) -> None:
+        """Start the forked process, which then waits. `plugins`: those that the command line
+        names.
+        """
+        self._plugins = tuple(plugins)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - until `close`
         begins_after, self._begins = os.pipe()
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -51,7 +57,7 @@ class WaitingTables(Closing):
             closed=(self._begins,),
             begins_after=begins_after,
         )
-        self._process = ForkedCommand(_words(place), streams)
+        self._process = ForkedCommand(_words(place, plugins), streams)
         os.close(begins_after)
         os.close(nothing)
         self._was_called = False
@@ -59,7 +65,7 @@ class WaitingTables(Closing):
     def __call__(self, place: GridPlace, record: GridRecord) -> None:
         """Make tables and pages. Raises StoreError, like `make_tables`."""
         if self._was_called:  # the plan was amended in the meantime
-            make_tables(place, record)
+            make_tables(self._plugins, place, record)
             return
 
         self._was_called = True
@@ -75,8 +81,8 @@ class WaitingTables(Closing):
         self._errors.close()
 
 
-def _words(place: GridPlace) -> tuple[str, ...]:
-    return ("grid", "tables", str(place.root))
+def _words(place: GridPlace, plugins: Sequence[str]) -> tuple[str, ...]:
+    return ("grid", "tables", *plugin_words(plugins), str(place.root))
 
 
 def _check(place: GridPlace, code: int, errors: bytes) -> None:

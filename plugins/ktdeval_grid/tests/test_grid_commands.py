@@ -346,9 +346,10 @@ def test_a_grid_of_questions_without_a_market_runs(tmp_path: Path, terminal: Ter
     plugin = tmp_path / "sums.py"
     plugin.write_text(QUESTIONS, encoding="utf-8")
     plan = tmp_path / "plan.yaml"
-    plan.write_text(f"plugin: [{plugin}]\ntasks: [sums]\nmodels: [mine/parrot]\n", encoding="utf-8")
+    plan.write_text("tasks: [sums]\nmodels: [mine/parrot]\n", encoding="utf-8")
 
-    code, _, _ = terminal.call("grid", plan, "--out", tmp_path / "grid", "--workers", 1)
+    words = ("--plugin", plugin, "--out", tmp_path / "grid", "--workers", 1)
+    code, _, _ = terminal.call("grid", plan, *words)
     assert code == 0
 
     assert "1 of 1 episode done" in terminal.text("grid", "status", tmp_path / "grid")

@@ -218,7 +218,7 @@ def test_tables_that_fail_in_their_process_say_why_and_how_to_make_them(
     )
 
     with pytest.raises(StoreError) as raised:
-        make_tables(place, record)
+        make_tables((), place, record)
 
     assert str(raised.value) == (
         f"tables and pages: the disk is full; make them by `ktdeval grid tables {tmp_path}`"

@@ -6,9 +6,11 @@ import io
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from inline_snapshot import snapshot
 
@@ -137,6 +139,13 @@ def ended(folder: Path, code: int = 0, **changes: Any) -> _LaunchIntent:
     return intent_of(request_of(folder, plan=plan, runner="ended"), **changes)
 
 
+def under_line(function: Callable[[_LaunchIntent], int], intent: _LaunchIntent) -> int:
+    """Call a function as under a command line that names the plugins of the plan."""
+    with click.Context(launch_command.launch) as context:
+        context.params["plugin"] = intent.request.plan.plugin
+        return function(intent)
+
+
 def grid_of(folder: Path, units: int) -> HandMade:
     """A grid of eight units of which so many are done."""
     grid = HandMade(folder, record_of(small_plan()))
@@ -151,7 +160,7 @@ def test_a_launch_that_ran_to_its_end_prints_its_table(
 ) -> None:
     grid_of(tmp_path, 8)
 
-    assert _drive_here(ended(tmp_path)) == 0
+    assert under_line(_drive_here, ended(tmp_path)) == 0
 
     printed = capsys.readouterr()
     assert printed.out.splitlines()[0] == "small: 8 of 8 episodes done"
@@ -165,7 +174,7 @@ def test_a_launch_that_left_units_raises_after_its_table(
     grid_of(tmp_path, 6)
 
     with pytest.raises(EpisodeFailure, match=r"^2 of 8 episodes are not done"):
-        _drive_here(ended(tmp_path, code=1))
+        under_line(_drive_here, ended(tmp_path, code=1))
 
     assert "small: 6 of 8 episodes done" in capsys.readouterr().out
 
@@ -176,7 +185,7 @@ def test_lines_for_programs_are_of_the_launch_and_its_end(
     grid_of(tmp_path, 8)
     news = Amendment(("seed 2",), (), ())
 
-    _drive_here(ended(tmp_path, as_json=True, news=news, estimate=ESTIMATE))
+    under_line(_drive_here, ended(tmp_path, as_json=True, news=news, estimate=ESTIMATE))
 
     first, last = map(json.loads, capsys.readouterr().out.splitlines())
 
@@ -200,7 +209,7 @@ def detached(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> P
     )
     run_instead(monkeypatch, script)
 
-    assert _detach(ended(folder, **changes)) == 0
+    assert under_line(_detach, ended(folder, **changes)) == 0
 
     wait_for(seen.exists)
     return seen
@@ -246,7 +255,7 @@ def test_a_driver_in_the_background_prints_no_lines_for_programs(
     monkeypatch.setattr(launch_command, "_drive_here", driven.append)
 
     assert launch_command.drive.callback is not None
-    launch_command.drive.callback()
+    launch_command.drive.callback(plugin=())
 
     assert [intent.as_json for intent in driven] == [False]
 

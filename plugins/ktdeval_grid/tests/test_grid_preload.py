@@ -39,7 +39,7 @@ def test_a_launch_on_this_machine_loads_the_market_and_may_fork(threads: list[in
 def test_a_launch_elsewhere_loads_nothing(
     threads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preloading, "load_plugins", None)
+    monkeypatch.setattr(preloading, "open_plugins", None)
 
     assert not preload(small_plan(), "ray")
 
@@ -48,7 +48,7 @@ def test_a_process_with_a_second_thread_loads_nothing(
     threads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads[:] = [2]
-    monkeypatch.setattr(preloading, "load_plugins", None)
+    monkeypatch.setattr(preloading, "open_plugins", None)
 
     assert not preload(small_plan(), "local")
 

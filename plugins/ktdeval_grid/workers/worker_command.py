@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Literal
 
 import click
+from msgspec import structs
 
 from ktdeval.cli import (
     FilePath,
     OutputPath,
+    PluginOptions,
     can_fork,
     example,
     flag,
@@ -43,7 +47,7 @@ _STANDARD_INPUT = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkOptions:
+class WorkOptions(PluginOptions):
     """Options of `grid worker`."""
 
     out: Path = flag(
@@ -88,6 +92,10 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
     """
     work = _options(plan, str(options.out), options.launch)
     work = replace(work, lease_s=options.lease_s)
+    if options.plugin and plan is not None:
+        named = structs.replace(work.plan, plugin=options.plugin)
+        work = replace(work, plan=named)
+
     if options.shard is not None:
         work = replace(work, shard=parse_shard(options.shard))
 
@@ -96,7 +104,7 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
 
     plugins = open_plugins(work.plan.plugin)
     with ExitStack() as stack:
-        at_end = None if options.no_tables else _tables(work.out, stack)
+        at_end = None if options.no_tables else _tables(work.out, options.plugin, stack)
         session = GridSession(work, plugins, at_end)
         if os.environ.get(WITH_PARENT):
             threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
@@ -115,14 +123,14 @@ def worker(plan: Path | None, options: WorkOptions) -> None:
     check_report(report)
 
 
-def _tables(out: str, stack: ExitStack) -> AtEnd:
+def _tables(out: str, plugins: Sequence[str], stack: ExitStack) -> AtEnd:
     """Return a function that makes tables and pages, and that the stack closes.
 
     Must be called before any thread is started.
     """
     if can_fork():
-        return stack.enter_context(WaitingTables(open_place(out)))
-    return make_tables
+        return stack.enter_context(WaitingTables(open_place(out), plugins))
+    return partial(make_tables, tuple(plugins))
 
 
 def _options(plan: Path | None, out: str, launch: str | None) -> WorkerOptions:

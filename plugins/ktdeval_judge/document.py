@@ -32,6 +32,9 @@ class Unfilled(Value):
     detail: str  #: the reason in detail, as text
     side: str | None = None
     missing: float | None = None  #: unfilled part, as a share of the NAV; null if unknown
+    #: last day on which the same target was refused again for the same reason, ISO; null: not again
+    until: str | None = None
+    times: int = 1  #: number of days on which it was refused
 
 
 class NavPart(Value):

@@ -46,7 +46,7 @@ def executed_document(
     run.
     """
     card = load_card(executed.card).plain
-    unfilled = unfilled_of(made, executed.ledger, snapshot)
+    unfilled = unfilled_of(made, executed.ledger, snapshot, trading)
     nav, claimed, notes = _nav_report(declared, made, snapshot, trading)
     metrics: Any = card["metrics"]
     table = declared.decisions if declared.decisions is not None else declared.trades

@@ -393,14 +393,19 @@ def _describe_unfilled(file: JudgeFile) -> Iterator[str]:
         return
 
     counts = []
-    for reason, number in file.unfilled_counts.items():
+    # sorted again, because a document that was read has its keys in alphabetical order
+    by_count = sorted(file.unfilled_counts.items(), key=lambda item: (-item[1], item[0]))
+    for reason, number in by_count:
         counts.append(f"{number:,} {REASONS.get(reason, reason)}")
 
     yield f"Not filled as declared: {total:,}: {'; '.join(counts)}"
     for each in largest(file.unfilled):
         part = "" if each.missing is None else f", {percent(each.missing, '.2f')} of the account"
         side = f" {each.side}" if each.side else ""
-        yield f"  {each.day} {each.code}{side}: {each.detail}{part}"
+        days = each.day
+        if each.until is not None:
+            days = f"{each.day} … {each.until} ({each.times} times)"
+        yield f"  {days} {each.code}{side}: {each.detail}{part}"
 
 
 def largest(unfilled: tuple[Unfilled, ...]) -> list[Unfilled]:

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ktdeval.market import MarketSnapshot
-from ktdeval.trading import Ledger, OrderRecord, StepRecord
+from ktdeval.trading import Ledger, MarketRules, OrderRecord, StepRecord, TradingConfig
 from ktdeval_judge.document import Unfilled
 from ktdeval_judge.market_plan import MarketPlan
 from ktdeval_judge.plan import SAME
@@ -25,6 +26,7 @@ REASONS: Mapping[str, str] = {
     "holding": "not held, or fewer shares held",
     "volume": "above the tradable part of the day's volume",
     "lot": "not a whole number of lots",
+    "smallest_order": "below the smallest order",
     "cash": "not enough cash",
     "margin": "not enough cash for the margin of a short",
     "minimum": "below the venue's smallest order",
@@ -42,13 +44,20 @@ LEAST = 1e-4  #: an unfilled part below this share of the NAV is a rounding erro
 _PRICE_SLACK = 1e-6  #: relative tolerance for prices below a bar's low or above its high
 
 
-def unfilled_of(made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot) -> list[Unfilled]:
-    """Return all unfilled parts, ordered by day; within a day, the largest part is first."""
+def unfilled_of(
+    made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot, trading: TradingConfig
+) -> list[Unfilled]:
+    """Return all unfilled parts, ordered by day; within a day, the largest part is first.
+
+    A target that is refused on several days for the same reason is one entry. Each row of a file of
+    orders or trades is an order of its own.
+    """
     found = [
         Unfilled(day=each.day, code=each.code, reason="short", detail=each.reason)
         for each in made.refused
     ]
-    found += _of_ledger(ledger, snapshot)
+    outcomes = _Outcomes(ledger, snapshot, MarketRules.of(snapshot, trading))
+    found += outcomes.unfilled(merges_repeats=made.plan.form in ("weight", "shares"))
     found += _margin_calls(ledger)
     found += _odd_lots(made, ledger)
     if made.trades is not None:
@@ -60,30 +69,94 @@ def unfilled_of(made: MarketPlan, ledger: Ledger, snapshot: MarketSnapshot) -> l
 # ---- outcomes in the ledger
 
 
-def _of_ledger(ledger: Ledger, snapshot: MarketSnapshot) -> Iterator[Unfilled]:
-    before: StepRecord | None = None
-    for step in ledger.steps:
-        for order in step.fills:
-            if order.status == "filled" or order.rule is None or order.code is None:
-                continue
+class _Outcomes:
+    """Unfilled orders in a ledger, with the rules under which they were judged."""
 
-            missing = _missing(order, step, before, ledger, snapshot)
-            is_rounding = missing is not None and missing < LEAST
-            # if the part is below one lot, or the weight was reached at the open, only rounding of
-            # the target is unfilled
-            if is_rounding and order.rule in ("cash", "lot", "target"):
-                continue
+    def __init__(self, ledger: Ledger, snapshot: MarketSnapshot, rules: MarketRules) -> None:
+        self._ledger = ledger
+        self._snapshot = snapshot
+        self._rules = rules
 
-            reason, detail = _reason(order, step, snapshot)
-            yield Unfilled(
-                day=step.filled_on,
-                code=order.code,
-                side=order.side,
-                reason=reason,
-                missing=missing,
-                detail=detail,
-            )
-        before = step
+    def unfilled(self, merges_repeats: bool) -> list[Unfilled]:
+        """Return the unfilled orders by day. With `merges_repeats`, a refusal is added to the
+        previous one if nothing else became of the code's orders in between.
+        """
+        found: list[Unfilled] = []
+        standing: dict[str, int] = {}  # code -> index of the refusal that its last order met
+        before: StepRecord | None = None
+        for step in self._ledger.steps:
+            for order in step.fills:
+                if order.code is None:
+                    continue
+
+                entry = self._entry(order, step, before)
+                repeated = standing.pop(order.code, None)
+                if entry is None:
+                    continue
+                if merges_repeats and repeated is not None and _is_same(found[repeated], entry):
+                    found[repeated] = _joined(found[repeated], entry)
+                else:
+                    repeated = len(found)
+                    found.append(entry)
+                if order.status == "rejected":
+                    standing[order.code] = repeated
+            before = step
+
+        return found
+
+    def _entry(
+        self, order: OrderRecord, step: StepRecord, before: StepRecord | None
+    ) -> Unfilled | None:
+        if order.status == "filled" or order.rule is None or order.code is None:
+            return None
+
+        missing = _missing(order, step, before, self._ledger, self._snapshot)
+        is_rounding = missing is not None and missing < LEAST
+        # if the part is below one lot, or the weight was reached at the open, only rounding of
+        # the target is unfilled
+        if is_rounding and order.rule in ("cash", "lot", "target"):
+            return None
+
+        reason, detail = _reason(order, step, self._snapshot)
+        if reason == "lot":
+            reason, detail = self._lot_reason(order)
+        return Unfilled(
+            day=step.filled_on,
+            code=order.code,
+            side=order.side,
+            reason=reason,
+            missing=missing,
+            detail=detail,
+        )
+
+    def _lot_reason(self, order: OrderRecord) -> tuple[str, str]:
+        """Return which rule of sizes an order broke: the smallest order, or whole lots."""
+        column = self._snapshot.asset_index[str(order.code)]
+        terms = self._rules.terms[column]
+        per_share = self._rules.scales[column].steps_per_unit
+        smallest = terms.min_buy if order.side == "BUY" else terms.min_sell
+        least = f"below the smallest order of {smallest / per_share:,.6g}"
+        if order.shares is not None and order.shares < smallest:
+            return "smallest_order", f"{order.shares / per_share:,.6g} shares, {least}"
+        # the executor rounds a bought target to whole lots, so only the smallest order can fail
+        if order.shares is None and order.side == "BUY":
+            return "smallest_order", f"the rest of the target is {least} shares"
+        return "lot", f"not a whole number of lots of {terms.lot / per_share:,.6g}"
+
+
+def _is_same(earlier: Unfilled, entry: Unfilled) -> bool:
+    return (earlier.side, earlier.reason) == (entry.side, entry.reason)
+
+
+def _joined(earlier: Unfilled, entry: Unfilled) -> Unfilled:
+    """Return a refusal that lasts until another one, with the larger unfilled part of the two."""
+    known = [each for each in (earlier.missing, entry.missing) if each is not None]
+    return replace(
+        earlier,
+        until=entry.day,
+        times=earlier.times + 1,
+        missing=max(known, default=None),
+    )
 
 
 def _margin_calls(ledger: Ledger) -> Iterator[Unfilled]:

@@ -69,7 +69,7 @@ def listed(
     path.write_text(text)
     trading = trading or rules()
     made = market_plan(read_declared(path, ReadOptions()), market, trading)
-    return unfilled_of(made, executed(made, market, trading), market)
+    return unfilled_of(made, executed(made, market, trading), market, trading)
 
 
 def buys(*days: str, code: str = CODE, shares: int = 1000) -> str:
@@ -162,7 +162,7 @@ def test_a_sell_of_more_than_is_held_is_a_short_where_they_are_allowed(tmp_path:
     ledger = executed(made, market, rules())
 
     assert [each.shares / 10_000 for each in ledger.steps[-1].positions] == [-1000.0]
-    assert unfilled_of(made, ledger, market) == []
+    assert unfilled_of(made, ledger, market, rules()) == []
 
 
 def test_a_position_that_a_margin_call_closes_is_named(tmp_path: Path) -> None:
@@ -210,6 +210,42 @@ def test_an_odd_lot_is_cut_to_whole_ones_and_said(tmp_path: Path) -> None:
     market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, buys("2024-01-01", shares=1550), market)
     assert found.detail == "1,550 shares, rounded to whole lots of 100, are 1,500"
+
+
+STAR = "688041.SH"
+
+
+def test_a_buy_below_the_smallest_order_of_star_says_so_not_lots(tmp_path: Path) -> None:
+    """STAR's smallest buy is 200 shares, in single shares from there on: 100 break no rule of
+    lots.
+    """
+    market = make_market([STAR], [[50.0]] * 4, first="2024-01-01")
+    (found,) = listed(tmp_path, buys("2024-01-01", code=STAR, shares=100), market)
+    assert found.reason == "smallest_order"
+    assert found.detail == "100 shares, below the smallest order of 200"
+
+
+def test_a_weight_of_less_than_a_lot_is_below_the_smallest_order(tmp_path: Path) -> None:
+    # 5 % of 100,000 at 80 are 62 shares
+    market = make_market([CODE], [[80.0]] * 4, first="2024-01-01")
+    (found,) = listed(tmp_path, f"date,code,weight\n2024-01-01,{CODE},0.05\n", market)
+    assert (found.reason, found.times) == ("smallest_order", 1)
+    assert found.detail == "the rest of the target is below the smallest order of 100 shares"
+
+
+def test_a_target_that_is_refused_every_day_counts_once(tmp_path: Path) -> None:
+    market = make_market([CODE], [[80.0]] * 6, first="2024-01-01")
+    rows = [f"2024-01-0{day},{CODE},0.05" for day in (1, 2, 3, 4)]
+    (found,) = listed(tmp_path, "\n".join(["date,code,weight", *rows]) + "\n", market)
+    assert (found.day, found.until, found.times) == ("2024-01-02", "2024-01-05", 4)
+    assert found.missing == pytest.approx(0.05)
+    assert count_reasons([found]) == {"smallest_order": 1}
+
+
+def test_each_refused_order_of_a_file_of_orders_counts(tmp_path: Path) -> None:
+    market = make_market([STAR], [[50.0]] * 6, first="2024-01-01")
+    text = buys("2024-01-01", "2024-01-02", code=STAR, shares=100)
+    assert [each.times for each in listed(tmp_path, text, market)] == [1, 1]
 
 
 def test_a_short_is_listed_where_the_venue_is_long_only(tmp_path: Path) -> None:

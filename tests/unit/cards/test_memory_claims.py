@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from ktdeval.cards.claims import memory_claim
 from ktdeval.stats.memory_limits import memory_limits
 from ktdeval_compare.pairs.rank_test import published_spans
 from support.figures.card_cases import card, typed
+from support.paths import REPOSITORY
 
 NAMED = {"upper": 0.0312, "level": 0.95, "attacker": "m", "value": 0.01, "n": 200, "baseline": 0.0}
 
@@ -156,3 +158,19 @@ def test_the_fewest_windows_do_not_surely_show_a_full_memory() -> None:
         " Next to the bright card, 6 windows would not reliably show even a full memory"
         " (docs/detection.md)."
     )
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [("README.md", "a memory of {} % or more"), ("README.zh-CN.md", "{} % 或更多")],
+)
+def test_the_readme_states_the_memory_that_is_found_as_a_lower_bound(page: str, words: str) -> None:
+    (limit,) = [limit for limit in memory_limits() if limit.windows == 10]
+    assert limit.limit is not None
+    assert limit.high is not None
+
+    text = (REPOSITORY / page).read_text()
+    (line,) = [line for line in text.splitlines() if "compare masks --dose-response" in line]
+    assert words.format(f"{100 * limit.high:.2g}") in line
+    assert f"{100 * limit.limit:.2g} %" in line
+    assert not re.search("at most|至多", line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -23,6 +23,11 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError
 from ktdeval.values import Address, Parameters, dumps_pretty, to_plain
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
+
+# imported here only for types, to keep help fast
+if TYPE_CHECKING:
+    from ktdeval_judge.document import JudgeFile
+    from ktdeval_judge.judging import JudgeSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +65,19 @@ class JudgeOptions(PrintedFigureOptions, PluginOptions):
     )
     code: str | None = flag(
         None, metavar="CODE", help="code of the asset, for a file without a column of codes"
+    )
+    keep: Parameters = flag(
+        {},
+        metavar="COLUMN=VALUE",
+        help=(
+            "read only rows with this value in this column, such as model_id=gpt-5; * reads all "
+            "rows as one account"
+        ),
+    )
+    by: str | None = flag(
+        None,
+        metavar="COLUMN",
+        help="judge the rows of each value of this column separately, such as --by model_id",
     )
     columns: str | None = flag(
         None,
@@ -171,55 +189,73 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
         print_printed_figure(options)
         return
 
-    # imported here to keep help fast
-    from ktdeval.cards import folded_texts
-    from ktdeval_judge.evidence import LuckSettings
-    from ktdeval_judge.judging import JudgeSettings, judge_files, load_again
-    from ktdeval_judge.texts import judge_lines
-
     _refuse_set(options, _OF_FIGURES, "applies to --sharpe only; a file determines its own value")
-    file = load_again(decisions)
-    folder = decisions
     if options.check:
         _check(decisions, options)
         return
 
+    if options.by is None:
+        _print_judgement(*_judgement(decisions, options), options)
+        return
+    _print_each(decisions, options, options.by)
+
+
+def _judgement(decisions: Path | None, options: JudgeOptions) -> tuple[JudgeFile, Path | None]:
+    """Return an earlier judgement or a new one, and its folder."""
+    # imported here to keep help fast
+    from ktdeval_judge.judging import judge_files, load_again
+
+    file = load_again(decisions)
     if file is not None:
-        _refuse_set(options, _OF_TRIES, f"needs the file itself; {folder} is an earlier judgement")
-    else:
-        settings = JudgeSettings(
-            decisions=decisions,
-            nav=options.nav,
-            program=options.program,
-            zone=options.zone or "",
-            roles={str(role): str(column) for role, column in options.map.items()},
-            code=options.code or "",
-            columns=tuple(options.columns.split(",")) if options.columns else (),
-            date_format=options.date_format or "",
-            decimal=options.decimal,
-            flows=options.flows or "",
-            table=options.table or "",
-            periods=_periods(options.periods),
-            data=options.data,
-            data_args=options.data_args,
-            cash=None if options.cash is None else capital_of(options.cash),
-            venue=options.venue,
-            execution=options.execution,
-            changes=nest_options(options.set),
-            keeps_others=options.keep_others,
-            dated=options.dated,
-            until=options.until,
-            out=options.out,
-            luck=LuckSettings(
-                trials=options.trials,
-                trial_sd=options.trial_sd,
-                study=options.study,
-                model=options.model,
-                cutoff=options.cutoff,
-            ),
-        )
-        with work_shown():
-            file, folder = judge_files(settings, open_plugins(options.plugin))
+        words = f"needs the file itself; {decisions} is an earlier judgement"
+        _refuse_set(options, _OF_TRIES, words)
+        return file, decisions
+
+    with work_shown():
+        return judge_files(_settings(decisions, options), open_plugins(options.plugin))
+
+
+def _settings(decisions: Path | None, options: JudgeOptions) -> JudgeSettings:
+    from ktdeval_judge.evidence import LuckSettings
+    from ktdeval_judge.judging import JudgeSettings
+
+    return JudgeSettings(
+        decisions=decisions,
+        nav=options.nav,
+        program=options.program,
+        zone=options.zone or "",
+        roles={str(role): str(column) for role, column in options.map.items()},
+        code=options.code or "",
+        keep={str(column): str(value) for column, value in options.keep.items()},
+        columns=tuple(options.columns.split(",")) if options.columns else (),
+        date_format=options.date_format or "",
+        decimal=options.decimal,
+        flows=options.flows or "",
+        table=options.table or "",
+        periods=_periods(options.periods),
+        data=options.data,
+        data_args=options.data_args,
+        cash=None if options.cash is None else capital_of(options.cash),
+        venue=options.venue,
+        execution=options.execution,
+        changes=nest_options(options.set),
+        keeps_others=options.keep_others,
+        dated=options.dated,
+        until=options.until,
+        out=options.out,
+        luck=LuckSettings(
+            trials=options.trials,
+            trial_sd=options.trial_sd,
+            study=options.study,
+            model=options.model,
+            cutoff=options.cutoff,
+        ),
+    )
+
+
+def _print_judgement(file: JudgeFile, folder: Path | None, options: JudgeOptions) -> None:
+    from ktdeval.cards import folded_texts
+    from ktdeval_judge.texts import judge_lines
 
     if options.as_json:
         click.echo(dumps_pretty(to_plain(file)), nl=False)
@@ -229,9 +265,30 @@ def judge(decisions: Path | None, options: JudgeOptions) -> None:
         click.echo(line)
 
 
+def _print_each(decisions: Path | None, options: JudgeOptions, column: str) -> None:
+    """Judge the rows of each value of a column separately, and print all judgements."""
+    from ktdeval_judge.judging import each_value, judge_files
+
+    plugins = open_plugins(options.plugin)
+    judged = []
+    for settings in each_value(_settings(decisions, options), column):
+        with work_shown():
+            judged.append((settings.keep[column], *judge_files(settings, plugins)))
+
+    if options.as_json:
+        files = {value: to_plain(file) for value, file, _ in judged}
+        click.echo(dumps_pretty(files), nl=False)
+        return
+
+    for value, file, folder in judged:
+        click.echo(f"=== {column} = {value}")
+        _print_judgement(file, folder, options)
+        click.echo()
+
+
 _OF_FIGURES = ("days", "skew", "kurtosis", "autocorrelation")
 _OF_FILES = ("study", "model", "cutoff")
-_OF_TRIES = ("trials", "trial_sd", *_OF_FILES)
+_OF_TRIES = ("trials", "trial_sd", "keep", "by", *_OF_FILES)
 
 
 def _refuse_set(options: JudgeOptions, names: tuple[str, ...], why: str) -> None:

@@ -4,6 +4,7 @@ findings.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -49,7 +50,7 @@ from ktdeval_judge.nav_only import (
     returns_a_year,
     track_notes,
 )
-from ktdeval_judge.readers import ReadOptions, read_declared, source_sha256
+from ktdeval_judge.readers import ReadOptions, read_declared, source_sha256, values_in
 from ktdeval_judge.readers.frames import RETURNS_ONLY
 from ktdeval_tables.options import Decimal
 
@@ -70,6 +71,8 @@ class JudgeSettings:
     program: str | None = None
     zone: str = ""  #: IANA time zone for timestamps; if empty, the market's or the program's
     roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as given by the user
+    #: column -> value that rows must have to be read, or `*` if all rows are one account
+    keep: Mapping[str, str] = field(default_factory=dict)
     code: str = ""  #: code of the asset, for a file without a code column
     columns: tuple[str, ...] = ()  #: names of the columns of a file without a header
     date_format: str = ""
@@ -203,18 +206,7 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
             "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
         )
 
-    options = ReadOptions(
-        program=settings.program,
-        zone=settings.zone,
-        roles=settings.roles,
-        code=settings.code,
-        columns=settings.columns,
-        date_format=settings.date_format,
-        decimal=settings.decimal,
-        flows=settings.flows,
-        table=settings.table,
-        is_one_of_two=settings.decisions is not None and settings.nav is not None,
-    )
+    options = _read_options(settings)
     if snapshot is not None:
         zones = {venue.zone for venue in snapshot.rules.values()}
         options = replace(
@@ -254,6 +246,42 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
         cash=declared.cash,
         notes=declared.notes,
     )
+
+
+def _read_options(settings: JudgeSettings) -> ReadOptions:
+    return ReadOptions(
+        program=settings.program,
+        zone=settings.zone,
+        roles=settings.roles,
+        code=settings.code,
+        columns=settings.columns,
+        date_format=settings.date_format,
+        decimal=settings.decimal,
+        flows=settings.flows,
+        table=settings.table,
+        keep=settings.keep,
+        is_one_of_two=settings.decisions is not None and settings.nav is not None,
+    )
+
+
+def each_value(settings: JudgeSettings, column: str) -> list[JudgeSettings]:
+    """Return the settings for each value of a column. The results of `--out` go to one folder for
+    each value. Raises DataError if no file has the column; UsageError if no file is given.
+    """
+    options = replace(_read_options(settings), is_one_of_two=False)
+    path = settings.decisions or settings.nav
+    if path is None:
+        raise UsageError(f"--by {column}: name a file of decisions or trades, or give --nav FILE")
+
+    each = []
+    values = values_in(path, column, options)
+    for number, value in enumerate(values, start=1):
+        out = settings.out
+        if out is not None:
+            name = re.sub(r"[^\w.-]+", "-", value).strip(".-")[:60]
+            out = out / f"{number}-{name}"
+        each.append(replace(settings, keep={**settings.keep, column: value}, out=out))
+    return each
 
 
 def _check_values(declared: Declared) -> None:

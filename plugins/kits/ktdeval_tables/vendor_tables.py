@@ -35,6 +35,7 @@ from ktdeval_tables.names import (
 )
 from ktdeval_tables.numbers import to_numbers
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.row_keys import KeyedRows, key_column, repeats
 from ktdeval_tables.table_sources import INDEX, UNREADABLE, kind_of, refuse_bytes, source_kind
 from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table, table_in_text
 
@@ -270,27 +271,32 @@ def _sources(
     table: TextTable, columns: Mapping[str, str], free: Sequence[str]
 ) -> dict[str, Sequence[str]]:
     """Return the column that distinguishes rows with the same day and code in the first rows, and
-    its values. Such rows are bars from several venues or vendors.
+    its values. Such rows are bars from several venues or vendors, or of several runs.
     """
     if table.layout.tickers:
         return {}
 
-    keys = [table.layout.cells_of(columns[name]) for name in ("date", "code") if name in columns]
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for number, key in enumerate(zip(*keys, strict=False)):
-        groups.setdefault(key, []).append(number)
-
-    shared = [rows for rows in groups.values() if len(rows) > 1]
-    if 2 * len(shared) <= len(groups) or len(shared) < 2:
+    keys = {
+        name: table.layout.cells_of(columns[name]) for name in ("date", "code") if name in columns
+    }
+    cells = {name: table.layout.cells_of(name) for name in free}
+    height = min(map(len, keys.values()), default=0)
+    whole = {name: texts for name, texts in cells.items() if len(texts) == height}
+    frame = pd.DataFrame({name: texts[:height] for name, texts in keys.items()}, dtype=str)
+    if frame.empty or not frame.duplicated().any():
         return {}
 
-    for name in free:
-        cells = table.layout.cells_of(name)
-        sets = {tuple(sorted(cells[row] for row in rows)) for rows in shared}
-        values = next(iter(sets))
-        if len(sets) == 1 and len(set(values)) == len(values):
-            return {name: values}
-    return {}
+    rows = KeyedRows(
+        cells=pd.DataFrame(whole, index=frame.index, dtype=str),
+        days=frame["date"],
+        conflicts=repeats(frame),
+        codes=frame.get("code"),
+        is_complete=True,
+    )
+    key = key_column(rows)
+    if key is None or not key.explains:
+        return {}
+    return {key.name: key.values}
 
 
 class _ParquetFile:

@@ -17,6 +17,7 @@ from ktdeval.values import content_hash, file_sha256
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.forms import FORMS, FormOptions, form_of, read_form, without_flows
 from ktdeval_judge.readers.frames import RETURNS_ONLY
+from ktdeval_judge.readers.kept_rows import FileTables, column_values, kept_files, named_tables
 from ktdeval_judge.readers.lean import read_lean
 from ktdeval_judge.readers.options import ReadOptions as ReadOptions
 from ktdeval_judge.readers.program_forms import PROGRAM_FORMS, read_ratings
@@ -45,10 +46,10 @@ from ktdeval_judge.readers.roles import (
 from ktdeval_judge.readers.wide import is_wide
 from ktdeval_tables.cell_tables import CellTable, read_cells
 from ktdeval_tables.moments import StampClock
+from ktdeval_tables.row_keys import ALL_ROWS
 from ktdeval_tables.table_sources import PICKLE_ADVICE, open_source
 
 Frame = TypeVar("Frame", pd.DataFrame, pd.Series)
-FileTables = list[tuple[Path, list[CellTable]]]
 MAX_FILES = 20_000
 _SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".gz", ".tsv", ".txt", ".xlsx", ".xml")
 _PICKLES = (".pkl", ".pickle")
@@ -93,6 +94,14 @@ def read_declared(path: Path, options: ReadOptions) -> Declared:
     return _without_file_flows(declared, options)
 
 
+def values_in(path: Path, column: str, options: ReadOptions) -> tuple[str, ...]:
+    """Return the values of a column in a file, or in all files in a folder. Raises DataError if
+    there is no such column.
+    """
+    files, _ = _read_files(path, replace(options, keep={**options.keep, column: ALL_ROWS}))
+    return column_values(files, column)
+
+
 def source_sha256(path: Path) -> str:
     """Return the SHA-256 of a file. For a folder, return the SHA-256 of the files' names and
     hashes.
@@ -117,12 +126,12 @@ def _read_files(path: Path, options: ReadOptions) -> tuple[FileTables, tuple[str
     for file in _files_in(path) if path.is_dir() else [path]:
         tables = read_cells(open_source(file), known_names(), reading)
         if options.table:
-            tables = [_named_table(file, tables, options.table)]
+            tables = named_tables(file, tables, options.table)
         files.append((file, tables))
 
     if not options.is_one_of_two:
         _check_named_columns(path, files, options)
-    return files, tuple(reading.notes)
+    return kept_files(path, files, options.keep), tuple(reading.notes)
 
 
 def _check_named_columns(path: Path, files: FileTables, options: ReadOptions) -> None:
@@ -131,6 +140,7 @@ def _check_named_columns(path: Path, files: FileTables, options: ReadOptions) ->
     if options.flows and not Path(options.flows).is_file():
         named[f"--flows {options.flows}"] = options.flows
 
+    named |= {f"--keep {column}={value}": column for column, value in options.keep.items()}
     columns: dict[str, None] = {}
     for _, tables in files:
         for table in tables:
@@ -140,14 +150,6 @@ def _check_named_columns(path: Path, files: FileTables, options: ReadOptions) ->
         if column not in columns and column != NO_COLUMN:
             shown = ", ".join(columns)[:400]
             raise DataError(f"{path}: {option}: no such column; columns: {shown}")
-
-
-def _named_table(file: Path, tables: Sequence[CellTable], name: str) -> CellTable:
-    for table in tables:
-        if table.name == name:
-            return table
-    shown = ", ".join(table.name for table in tables)[:400]
-    raise DataError(f"{file}: has no table {name!r}; its tables: {shown}")
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -239,7 +241,8 @@ def _program_table(
         zone = options.zone or options.market_zone
     date_format = options.date_format or program.date_format
     clock = StampClock(date_format, zone, program.written_in, program.is_label)
-    found = RoleTable(file, table, {}, clock, options.code, options.sessions)
+    decided = frozenset(options.keep)
+    found = RoleTable(file, table, {}, clock, options.code, options.sessions, decided)
     if program.ends and not table.is_ended:
         raise DataError(
             f"{file}: its last line has no line break, so the file may be cut off; write it "
@@ -347,7 +350,8 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
     except DataError as error:
         raise DataError(f"{file}: {error}") from error
     clock = StampClock(options.date_format, options.zone or options.market_zone)
-    return RoleTable(file, table, roles, clock, options.code, options.sessions)
+    decided = frozenset(options.keep)
+    return RoleTable(file, table, roles, clock, options.code, options.sessions, decided)
 
 
 def _plain_form(table: RoleTable, options: ReadOptions) -> str:

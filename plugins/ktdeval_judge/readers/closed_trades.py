@@ -9,6 +9,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers.frames import ordered_trades, with_lines
+from ktdeval_judge.readers.keys import check_closed_keys
 from ktdeval_judge.readers.role_table import RoleTable
 from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.unread import OTHER_SIZES, check_unread
@@ -48,6 +49,7 @@ def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
         side=np.where(is_long, "sell", "buy"),
         price=table.numbers("exit price", may_lack=True),
     )
+    check_closed_keys(table, entries, exits)
     entries["fee"], exits["fee"] = _fees(table)
     for side, fills in (("entry", entries), ("exit", exits)):
         if table.has(f"{side} fee rate"):

@@ -24,6 +24,7 @@ from ktdeval_judge.readers.frames import (
     values_of,
     with_lines,
 )
+from ktdeval_judge.readers.keys import check_target_keys, check_trade_keys, check_value_keys
 from ktdeval_judge.readers.role_table import RoleTable, days_of
 from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.units import per_cent_of_returns, weights_as_shares
@@ -176,6 +177,7 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
             "price": table.positive(price),
         }
     )
+    check_trade_keys(table, fills)
     check_unread("fills", table, options.flows, fills)
     if options.program == "plain":
         _note_repeated(table)
@@ -211,6 +213,7 @@ def read_orders(table: RoleTable, options: FormOptions) -> dict[str, Any]:
             "cash" if size == "cash" else "amount": table.positive(size),
         }
     )
+    check_target_keys(table, orders)
     decisions = ordered_orders(with_lines(orders, table), table.place)
     return {"decisions": decisions, "cash": table.fact("initial cash")}
 
@@ -385,6 +388,7 @@ def _day_sums(table: RoleTable, numbers: pd.Series) -> pd.Series:
 
 def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
     frame = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), form: numbers})
+    check_target_keys(table, frame)
     words = "the same day and code appear twice; keep one row"
     table.check_once(frame[["day", "code"]], table.column("date"), words)
 
@@ -400,6 +404,7 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     numbers = table.numbers("nav")
     table.check(numbers > 0, table.column("nav"), "expected a number above zero, was")
     moments = table.moments()
+    check_value_keys(table, moments, numbers)
     values = values_of(table, moments, numbers)
     check_unread("values", table, options.flows, values)
     if options.flows and options.flows in table.table.header:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pandas as pd
 
 from ktdeval.errors import DataError
+from ktdeval_judge.readers.keys import check_moment_keys
 from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 
 SAME_CLOSE = "{program} fills at the close of the day of the decision."
@@ -84,6 +85,7 @@ def values_of(
             f"{table.place}: contains no account value; export a period with trading days"
         )
 
+    check_moment_keys(table, moments)
     frame = pd.DataFrame({"day": days_of(moments), "moment": moments, "value": numbers})
     table.check_once(frame[["day", "moment"]], table.column(role), ONE_ROW_A_DAY)
 

@@ -26,6 +26,8 @@ class ReadOptions:
     decimal: Decimal = "auto"  #: decimal separator
     flows: str = ""  #: column with deposits and withdrawals
     table: str = ""  #: name of the table, for a file with several tables
+    #: column -> value that rows must have to be read, or `*` if rows of all values are one account
+    keep: Mapping[str, str] = field(default_factory=dict)
     is_one_of_two: bool = False  #: whether another file is read with the same options
 
     @property

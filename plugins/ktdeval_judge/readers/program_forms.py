@@ -20,6 +20,7 @@ from ktdeval_judge.readers.frames import (
     targets_of,
     values_of,
 )
+from ktdeval_judge.readers.keys import check_target_keys
 from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 from ktdeval_judge.readers.wide import wide_numbers
 
@@ -95,6 +96,7 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
         table.note(_NO_SESSIONS)
 
     books = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), "shares": shares})
+    check_target_keys(table, books)
     words = "{code} appears twice on one day; keep one row"
     table.check_once(books[["day", "code"]], table.column("code"), words)
 

@@ -35,6 +35,7 @@ class RoleTable:
     clock: StampClock
     code: str = ""  #: code of the asset, for a table without a code column
     sessions: tuple[int, ...] = ()  #: the market's trading days (yyyymmdd), ascending
+    decided: frozenset[str] = frozenset()  #: columns in which the user chooses rows
     notes: list[str] = field(default_factory=list)  #: what was omitted or assumed
 
     def __len__(self) -> int:

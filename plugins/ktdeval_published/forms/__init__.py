@@ -1,0 +1,1 @@
+"""Readers of the forms in which boards publish decisions and accounts."""

@@ -27,6 +27,12 @@ from ktdeval.stats.confidence_set import (
     holm as holm,
     tie_groups as tie_groups,
 )
+from ktdeval.stats.data_limits import (
+    MIN_RETURNS as MIN_RETURNS,
+    annualisation_problem as annualisation_problem,
+    dominance_words as dominance_words,
+    dominant_return as dominant_return,
+)
 from ktdeval.stats.distributions import (
     normal_effect as normal_effect,
     normal_probability as normal_probability,

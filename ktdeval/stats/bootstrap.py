@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.stats.data_limits import MIN_RETURNS, dominance_words, dominant_return
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.performance_metrics import benchmark_levels, benchmark_problem
 from ktdeval.stats.series import (
@@ -163,7 +164,7 @@ DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 _LARGEST_GROWTH = math.log(1e6)
 
 #: minimum days; with fewer days, a block bootstrap is not meaningful, so no interval is given
-MIN_DAYS = 20
+MIN_DAYS = MIN_RETURNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +290,8 @@ class Bootstrap:
 
     `seeded_by`: a series that seeds the draws instead of the values, for use if the last bits of
     the values depend on the processor. `resolution`: a standard deviation below which the values
-    vary only by rounding. `problem`: the reason why no interval can be computed, or None.
+    vary only by rounding. `days`: the day of each value, [n], to name one in a reason. `problem`:
+    the reason why no interval can be computed, or None.
     """
 
     def __init__(
@@ -298,11 +300,27 @@ class Bootstrap:
         resampling: Resampling | None = None,
         seeded_by: Series | None = None,
         resolution: float = NO_VARIANCE,
+        days: npt.NDArray[np.datetime64] | None = None,
     ) -> None:
         self.values = np.ascontiguousarray(values)
+        self._days = days
         self.seeded_by = self.values if seeded_by is None else seeded_by
         self.resampling = resampling or Resampling()
         self.problem = _series_problem(values, resolution)
+
+    @cached_property
+    def return_problem(self) -> str | None:
+        """Reason why returns have no interval of their total or their ratio, or None. In addition
+        to `problem`, a single day may decide whether a resample contains it.
+        """
+        if self.problem is not None:
+            return self.problem
+
+        largest = dominant_return(self.values)
+        if largest is None:
+            return None
+        day = f"day {largest + 1}" if self._days is None else str(self._days[largest])
+        return dominance_words(self.values, largest, day)
 
     @cached_property
     def block_days(self) -> float:
@@ -346,6 +364,8 @@ class Bootstrap:
         """
         if self.problem is None and not self.values.min() > -1:
             return self._none("a day lost everything")
+        if self.return_problem is not None:
+            return self._none(self.return_problem)
 
         n = len(self.values)
         growth = self._studentise(np.log1p, _mean_terms, "mean")
@@ -363,6 +383,9 @@ class Bootstrap:
         """Return the interval for the annualised ratio of mean to standard deviation. For returns,
         this is the Sharpe ratio; for excess returns, the information ratio.
         """
+        if self.return_problem is not None:
+            return self._none(self.return_problem)
+
         return self._studentise(None, _ratio_terms, "ratio").transform_ends(
             lambda value: value * math.sqrt(days_a_year)
         )
@@ -484,7 +507,7 @@ def episode_intervals(
         return dict.fromkeys(DAILY_METRICS, no_interval(problem, n, settings.level))
 
     resolution = ledger.return_resolution
-    own = Bootstrap(ledger.returns, settings, resolution=resolution)
+    own = Bootstrap(ledger.returns, settings, resolution=resolution, days=ledger.days)
     levels = benchmark_levels(ledger, market)
 
     problem = benchmark_problem(market, levels)
@@ -504,7 +527,9 @@ def episode_intervals(
 def _excess_interval(ledger: Ledger, benchmark: Series, settings: Resampling) -> Interval:
     """Return the interval for the information ratio; no interval if the ratio is undefined."""
     resolution = ledger.return_resolution
-    excess = Bootstrap(ledger.returns - benchmark, settings, resolution=resolution)
+    excess = Bootstrap(
+        ledger.returns - benchmark, settings, resolution=resolution, days=ledger.days
+    )
     interval = excess.ratio(ledger.days_a_year)
     ratio = information_ratio(ledger.returns, benchmark, ledger.days_a_year, resolution)
     if interval.reason is None and ratio.reason is not None:

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class Doubt(str):
+    """A note on rows that were not read, or that contradict each other, so that figures of the rest
+    may not describe the account. It is a note like any other for whoever prints it.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Declared:
     """Contents of a program's file: at least one of `decisions`, `trades` and `values`.

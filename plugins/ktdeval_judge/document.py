@@ -21,6 +21,8 @@ class Figure(Value):
     low: float | None = None
     high: float | None = None
     reason: str | None = None
+    #: why a value has no interval; null: it has one, or its kind has none
+    no_interval: str | None = None
 
 
 class Unfilled(Value):
@@ -152,6 +154,8 @@ class JudgeFile(Value):
         None  #: source of the number of trials: `assumed`, `--trials` or a study's ledger
     )
     clean: CleanPart | None = None  #: null: no model is given
+    #: why the returns may not be a strategy's, or rest on one day; then they are no evidence
+    doubts: tuple[str, ...] = ()
 
 
 def load_judgement(folder: Path) -> JudgeFile:

@@ -13,6 +13,7 @@ from ktdeval.errors import UsageError
 from ktdeval.runner import Study, StudyTry, record_try, study_ledger
 from ktdeval.stats import (
     NEVER,
+    annualisation_problem,
     deflated_sharpe_ratio,
     level_problem,
     max_drawdown,
@@ -25,9 +26,6 @@ from ktdeval_judge.document import CleanPart, Figure
 from ktdeval_judge.nav_only import NO_YEAR, NavTrack, nav_figures
 from ktdeval_judge.printed_figure import JudgedFigure, PrintedFigure, judge_figure, trial_problems
 
-MIN_RETURNS = 20  #: fewer daily returns are not evidence
-#: minimum number of years for which fewer returns, such as six monthly returns, can be evidence
-_MIN_YEARS = 0.5
 _MAX_SHARPE = 1e6  #: larger ratios occur only if returns hardly vary
 ASSUMED = "assumed"
 _MONTHS = 12.0
@@ -88,7 +86,7 @@ def evidence_fields(
     study = None
     if settings.study is not None:
         ratio = None
-        if not problem and not says_nothing(len(track.returns), track.a_year):
+        if not problem and not annualisation_problem(len(track.returns), track.a_year):
             ratio = sharpe(track.returns, 1, track.resolution).value
         study = _record_source(track, source, settings.study, ratio)
 
@@ -140,23 +138,15 @@ def count_tries(trials: int | None, spread: float | None, study: Study | None) -
     return Tries(number=len(study.tries), source=study.path.name, spread=spread)
 
 
-def says_nothing(returns: int, a_year: float | None) -> bool:
-    """Return whether there are too few returns to judge skill. This is the case for fewer than 20
-    returns that span less than half a year, and always for fewer than 3.
-    """
-    if returns < 3:
-        return True
-    if returns >= MIN_RETURNS:
-        return False
-    return a_year is None or returns / a_year < _MIN_YEARS
-
-
 def judge_returns(track: NavTrack, tries: Tries) -> JudgedFigure | str:
     """Return the evidence in an account's Sharpe ratio, or the reason why it is undefined."""
     returns = track.returns
     psr = deflated_sharpe_ratio(returns, (), resolution=track.resolution)
     if psr.value is None:
         return psr.reason or "undefined"
+    problem = annualisation_problem(len(returns), track.a_year)
+    if problem is not None:
+        return problem
     if track.a_year is None:
         return NO_YEAR
 
@@ -239,7 +229,7 @@ def clean_part(track: NavTrack, model: TrainingEnd) -> CleanPart:
 
     measured = track
     measured_by = "whole"
-    if part is not None and not says_nothing(after, track.a_year):
+    if part is not None and not annualisation_problem(after, track.a_year):
         measured = part
         measured_by = "part"
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ktdeval.cards import PARTS, load_card
 from ktdeval.errors import DataError
 from ktdeval.market import MarketSnapshot
+from ktdeval.stats import annualisation_problem
 from ktdeval.trading import Ledger, MarketRules, TradingConfig
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.declared import Declared
@@ -73,17 +74,17 @@ def executed_document(
         rules=rules_words(snapshot, trading, made.plan.codes),
         executed_return=_of_metric(metrics, "total_return"),
         claimed_return=claimed,
-        sharpe=_of_metric(metrics, "sharpe"),
-        excess_sharpe=_of_metric(metrics, "information_ratio"),
+        sharpe=_annual(metrics, "sharpe", executed.ledger),
+        excess_sharpe=_annual(metrics, "information_ratio", executed.ledger),
         selection=_selection(card),
         alpha_a_year=None,
         beta=None,
-        psr=_of_metric(metrics, "psr"),
-        years_needed=_of_metric(metrics, "min_track_record"),
+        psr=_annual(metrics, "psr", executed.ledger),
+        years_needed=_annual(metrics, "min_track_record", executed.ledger),
         unfilled=tuple(unfilled[:MAX_UNFILLED]),
         unfilled_counts=count_reasons(unfilled),
         nav=nav,
-        notes=(*declared.notes, *made.notes, *notes),
+        notes=tuple(map(str, (*declared.notes, *made.notes, *notes))),
         return_parts=_return_parts(metrics),
         costs=_costs(executed.ledger),
         **further,
@@ -129,6 +130,14 @@ _FILL_WORDS = {
 }
 
 
+def _annual(metrics: Mapping[str, Any], name: str, ledger: Ledger) -> Figure:
+    """Return a card's figure at a year's pace; null if the account has too few returns for one."""
+    problem = annualisation_problem(len(ledger.steps), float(ledger.days_a_year))
+    if problem is not None:
+        return Figure(value=None, reason=problem)
+    return _of_metric(metrics, name)
+
+
 def _of_metric(metrics: Mapping[str, Any], name: str) -> Figure:
     entry = metrics.get(name)
     if not entry:
@@ -138,6 +147,7 @@ def _of_metric(metrics: Mapping[str, Any], name: str) -> Figure:
     return Figure(
         value=entry["value"],
         low=interval.get("low"),
+        no_interval=interval.get("reason"),
         high=interval.get("high"),
         reason=entry.get("reason"),
     )

@@ -28,7 +28,7 @@ from ktdeval.values import (
     to_plain,
     write_atomic,
 )
-from ktdeval_judge.declared import Declared
+from ktdeval_judge.declared import Declared, Doubt
 from ktdeval_judge.document import (
     JUDGE_VERSION,
     JudgeFile,
@@ -45,6 +45,7 @@ from ktdeval_judge.nav_only import (
     benchmark_return,
     check_values,
     day_before,
+    doubts_of,
     levels_of,
     nav_figures,
     returns_a_year,
@@ -168,18 +169,23 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
         plan_sha256=made.plan.sha256,
         folder=executed.folder.parent,
     )
-    further = _shared_fields(track, judged, settings.luck)
+    further = _shared_fields(track, judged, settings.luck, declared)
     document = executed_document(declared, made, executed, snapshot, trading, further)
     _write_files(document, track, snapshot, executed.folder)
     return document, executed.folder
 
 
-def _shared_fields(track: NavTrack, judged: JudgedSource, luck: LuckSettings) -> dict[str, Any]:
+def _shared_fields(
+    track: NavTrack, judged: JudgedSource, luck: LuckSettings, declared: Declared
+) -> dict[str, Any]:
     """Return the fields that all documents have."""
+    unread = [str(note).rstrip(".") for note in declared.notes if isinstance(note, Doubt)]
+    doubts = doubts_of(track, is_executed=judged.plan_sha256 is not None)
     return {
         "source_sha256": judged.sha256,
         "benchmark_return": benchmark_return(track.benchmark),
         "returns_a_year": track.a_year,
+        "doubts": (*unread, *doubts),
         **evidence_fields(track, judged, luck),
     }
 
@@ -343,7 +349,7 @@ def _judge_nav(
         unfilled=(),
         unfilled_counts={},
         nav=None,
-        notes=(*declared.notes, *track_notes(track)),
+        notes=tuple(map(str, (*declared.notes, *track_notes(track)))),
         claimed_return=figures["claimed_return"],
         sharpe=figures["sharpe"],
         excess_sharpe=figures["excess_sharpe"],
@@ -351,7 +357,7 @@ def _judge_nav(
         beta=figures["beta"],
         psr=figures["psr"],
         years_needed=figures["years_needed"],
-        **_shared_fields(track, judged, settings.luck),
+        **_shared_fields(track, judged, settings.luck, declared),
     )
 
 

@@ -28,10 +28,14 @@ from ktdeval.stats import (
     Bootstrap,
     Interval,
     MetricValue,
+    annualisation_problem,
     benchmark_problem,
     beta_to,
     deflated_sharpe_ratio,
+    dominance_words,
+    dominant_return,
     information_ratio,
+    level_problem,
     minimum_track_record,
     newey_west_mean,
     shape_of,
@@ -155,8 +159,13 @@ def returns_a_year(days: Days) -> float | None:
 
 def nav_figures(track: NavTrack) -> dict[str, Figure]:
     """Return a NAV's figures, by field of the document."""
-    own = Bootstrap(track.returns, resolution=track.resolution)
+    own = Bootstrap(track.returns, resolution=track.resolution, days=track.days[1:])
     psr = deflated_sharpe_ratio(track.returns, (), resolution=track.resolution)
+    problem = annualisation_problem(len(track.returns), track.a_year)
+    if psr.value is not None and track.a_year is None:
+        problem = problem or NO_YEAR
+    if psr.value is not None and problem is not None:
+        psr = MetricValue(None, psr.n, problem)
     return {
         "claimed_return": _figure(total_return(track.values), own.total_return()),
         "sharpe": _annual(sharpe(track.returns, 1, track.resolution), own, track.a_year),
@@ -206,7 +215,7 @@ def _beside_benchmark(track: NavTrack) -> dict[str, Figure]:
 
     moves = simple_returns(levels)
     ratio = information_ratio(track.returns, moves, 1, track.resolution)
-    over = Bootstrap(track.returns - moves, resolution=track.resolution)
+    over = Bootstrap(track.returns - moves, resolution=track.resolution, days=track.days[1:])
     figures = {"excess_sharpe": _annual(ratio, over, track.a_year)}
 
     slope = beta_to(moves, track.returns)
@@ -229,6 +238,9 @@ def _annual(ratio: MetricValue, series: Bootstrap, a_year: float | None) -> Figu
     """Annualise a ratio of daily mean to daily standard deviation, with its interval."""
     if a_year is None:
         return Figure(value=None, reason=NO_YEAR)
+    problem = annualisation_problem(len(series.values), a_year)
+    if ratio.value is not None and problem is not None:
+        return Figure(value=None, reason=problem)
     return _figure(ratio, series.ratio(1), math.sqrt(a_year))
 
 
@@ -236,32 +248,80 @@ def _figure(found: MetricValue, interval: Interval, scale: float = 1.0) -> Figur
     if found.value is None:
         return Figure(value=None, reason=found.reason)
     if interval.low is None or interval.high is None:
-        return Figure(value=found.value * scale)
+        return Figure(value=found.value * scale, no_interval=interval.reason)
     return Figure(value=found.value * scale, low=interval.low * scale, high=interval.high * scale)
 
 
-# ---- notes
+# ---- notes, and what puts the data in doubt
+
+
+def doubts_of(track: NavTrack, is_executed: bool) -> Iterator[str]:
+    """Yield the reasons why an account's returns may not be returns of a strategy, or rest on one
+    day. The returns of executed decisions are known, but may rest on one day.
+    """
+    if level_problem(track.values):
+        return
+    outlying = [] if is_executed else _outlying(track.days, track.values)
+    largest = dominant_return(track.returns)
+    if outlying:
+        yield (
+            f"{outlying[0]} lies more than {_OUTLYING:.0f} standard deviations from the other days,"
+            " as a deposit or an error would"
+        )
+    elif largest is not None:
+        yield dominance_words(track.returns, largest, str(track.days[largest + 1]))
+    if is_executed:
+        return
+
+    longest = _longest_break(track.days)
+    if longest is not None:
+        yield f"the account has no value from {track.days[longest]} to {track.days[longest + 1]}"
 
 
 def track_notes(track: NavTrack) -> Iterator[str]:
     """Yield notes on outlying days and on long gaps between days."""
     yield from outlying_days(track.days, track.values)
-    gaps = _gaps(track.days)
-    longest = int(np.argmax(gaps))
-    if np.median(gaps) == 1 and gaps[longest] > _LONGEST_BREAK:
+    longest = _longest_break(track.days)
+    if longest is not None:
         yield (
             f"the NAV has no value from {track.days[longest]} to {track.days[longest + 1]}: the "
             "return over these days is treated as a daily return"
         )
 
 
+def _longest_break(days: Days) -> int | None:
+    """Return the index of the day before the longest break of a daily series, if it is longer than
+    any holiday of an exchange; else None.
+    """
+    gaps = _gaps(days)
+    longest = int(np.argmax(gaps))
+    if np.median(gaps) == 1 and gaps[longest] > _LONGEST_BREAK:
+        return longest
+    return None
+
+
 def outlying_days(days: Days, values: Path) -> Iterator[str]:
     """Yield a note on the days whose returns are more than eight standard deviations away from the
     mean of the other days.
     """
+    found = _outlying(days, values)
+    if found:
+        shown = ", ".join(found[:_MAX_SHOWN])
+        more = ""
+        if len(found) > _MAX_SHOWN:
+            more = f" and {len(found) - _MAX_SHOWN} more"
+        yield (
+            f"more than {_OUTLYING:.0f} standard deviations from the other days: {shown}{more}; "
+            "if these are deposits or withdrawals, name them with --flows; if they are errors in the"
+            " file, remove them"
+        )
+
+
+def _outlying(days: Days, values: Path) -> list[str]:
+    """Return the outlying days with their returns, such as `2024-03-01 (+45.05 %)`."""
     returns = simple_returns(values)
     if len(returns) < _MIN_OTHERS:
-        return
+        return []
 
     resolution = resolution_of(values)
     distances = np.abs(returns - np.median(returns))
@@ -281,15 +341,7 @@ def outlying_days(days: Days, values: Path) -> Iterator[str]:
         if abs(float(own - others.mean())) > _OUTLYING * spread:
             found.append(f"{days[number + 1]} ({percent(own, '+.2f')})")
 
-    if found:
-        shown = ", ".join(found[:_MAX_SHOWN])
-        more = ""
-        if len(found) > _MAX_SHOWN:
-            more = f" and {len(found) - _MAX_SHOWN} more"
-        yield (
-            f"more than {_OUTLYING:.0f} standard deviations from the other days: {shown}{more}; "
-            "if these are deposits, withdrawals or errors in the file, remove them"
-        )
+    return found
 
 
 def _gaps(days: Days) -> npt.NDArray[np.int64]:

@@ -158,8 +158,7 @@ class LuckBar(Value):
     #: only one trial
     reached_by_luck: float
     #: number of returns after which a ratio of this size is above the threshold at the confidence
-    #: level; None if never
-    #: never
+    #: level (one-sided); None if never
     track_record: float | None
     #: number of returns after which a true ratio of this size is detected with the given power;
     #: None if never
@@ -180,8 +179,8 @@ class JudgedFigure(Value):
     trials: int
     sharpe_per_day: float
     standard_error: float
-    interval: tuple[float, float]
-    confidence: float
+    interval: tuple[float, float]  #: two-sided
+    confidence: float  #: of the interval (two-sided) and of PSR and DSR (one-sided)
     power: float
     #: annual ratio according to Lo's rule for autocorrelated returns; without autocorrelation, it
     #: equals the reported ratio
@@ -199,6 +198,8 @@ class JudgedFigure(Value):
     kurtosis: float
     autocorrelation: float
     periods: float
+    #: number of returns after which the interval of a ratio of this size lies above 0; None if never
+    interval_days: float | None = None
 
 
 def judge_figure(figure: PrintedFigure) -> JudgedFigure:
@@ -238,6 +239,7 @@ def judge_figure(figure: PrintedFigure) -> JudgedFigure:
         kurtosis=figure.kurtosis,
         autocorrelation=figure.autocorrelation,
         periods=figure.periods,
+        interval_days=minimum_track_record(moments, 0.0, (1 + figure.confidence) / 2),
     )
 
 

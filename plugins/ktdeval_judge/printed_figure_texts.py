@@ -10,6 +10,7 @@ import click
 from ktdeval.cards import count, percent
 from ktdeval.cli import grid_lines, print_json, terminal_width
 from ktdeval.errors import UsageError
+from ktdeval.stats import annualisation_problem
 from ktdeval.values import to_plain
 from ktdeval_judge.printed_figure import (
     ROUGH_BELOW,
@@ -21,6 +22,7 @@ from ktdeval_judge.printed_figure import (
     judge_figure,
 )
 from ktdeval_judge.printed_figure_options import PrintedFigureOptions
+from ktdeval_judge.proof import objections, returns_for_evidence
 
 _UNDEFINED = "–"
 _WIDEST = 100  #: maximum width of the text, in columns
@@ -64,8 +66,9 @@ def printed_figure_lines(report: JudgedFigure, width: int = _WIDEST) -> Iterator
     """Yield the lines of a report, which fits on one screen and is at most `width` columns wide."""
     yield from _wrap_words(" ".join(verdict(report)), width)
     yield ""
-    yield from _table(report)
-    yield ""
+    if _problem(report) is None:
+        yield from _table(report)
+        yield ""
     for note in _assumptions(report):
         yield from _wrap_words(note, width, "  ")
 
@@ -77,8 +80,18 @@ def _wrap_words(words: str, width: int, indent: str = "") -> Iterator[str]:
         yield line.replace("\N{NO-BREAK SPACE}", " ")
 
 
+def _problem(report: JudgedFigure) -> str | None:
+    """Return why a ratio of so few returns allows no statement about skill, or None."""
+    return annualisation_problem(report.days, report.periods)
+
+
 def verdict(report: JudgedFigure) -> Iterator[str]:
     """Yield the sentences of the verdict."""
+    problem = _problem(report)
+    if problem is not None:
+        yield f"No statement about skill is possible: {problem}."
+        return
+
     what = f"A Sharpe ratio of {report.sharpe:.4g} over {_returns(report.days, report)}"
     often = share_words(report.luck.reached_by_luck)
     if report.trials == 1:
@@ -90,7 +103,7 @@ def verdict(report: JudgedFigure) -> Iterator[str]:
         )
 
     low, high = report.interval
-    interval = f"{share_words(report.confidence)} interval is {low:.2f} to {high:.2f}"
+    interval = f"two-sided {share_words(report.confidence)} interval is {low:.2f} to {high:.2f}"
     if report.trials == 1:
         yield f"Its {interval}."
     else:
@@ -103,18 +116,21 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     this would take.
     """
     bar = report.zero
-    measure = "its probabilistic Sharpe ratio, the confidence that it exceeds 0,"
+    measure = "its probabilistic Sharpe ratio, the one-sided confidence that it exceeds 0,"
     if report.trials > 1:
         bar = report.luck
         measure = (
-            f"its deflated Sharpe ratio, the confidence that it exceeds {bar.sharpe:.2f}, the"
+            f"its deflated Sharpe ratio, the one-sided confidence that it exceeds {bar.sharpe:.2f}, the"
             f" average best of {report.trials:,} tries without skill,"
         )
 
     chance = f"{measure} is {share_against(bar.probability, report.confidence)}"
     required = f"and {share_words(report.confidence)} is required"
-    if bar.probability >= report.confidence:
-        yield f"This is evidence of skill: {chance}."
+    against = list(objections({"the ratio": report.interval}))
+    if bar.probability >= report.confidence and not against:
+        yield f"This is evidence of skill: {chance}, and its interval lies above zero."
+    elif bar.probability >= report.confidence:
+        yield f"This is not evidence of skill: {'; '.join(against)}, although {chance}."
     elif bar.reached_by_luck <= 1 - report.confidence:
         # The deflated ratio also includes the estimation error of the ratio; in the probability of
         # luck, the threshold is random instead.
@@ -122,10 +138,11 @@ def _proof(report: JudgedFigure) -> Iterator[str]:
     else:
         yield f"This is not evidence of skill: {chance}, {required}."
 
+    needed = returns_for_evidence(report)
     if bar.track_record is None:
         yield f"No number of returns would change that: {bar.reason}."
-    elif bar.track_record > report.days:
-        yield f"A ratio of this size needs {_days(bar.track_record, report)} to be evidence."
+    elif needed is not None and needed > report.days:
+        yield f"A ratio of this size needs {_days(needed, report)} to be evidence."
 
     if bar.smallest_shown is not None:
         yield (
@@ -150,11 +167,11 @@ def _table(report: JudgedFigure) -> list[str]:
             *(share_words(bar.reached_by_luck) for bar in bars),
         ],
         [
-            "confidence that the ratio exceeds the bar (PSR, DSR)",
+            "one-sided confidence that it exceeds the bar (PSR, DSR)",
             *(share_words(bar.probability) for bar in bars),
         ],
         [
-            f"{unit} until such a ratio is significant at {sure} (MinTRL)",
+            f"{unit} until that confidence is {sure} (MinTRL)",
             *(_rounded_up(bar.track_record) for bar in bars),
         ],
         [
@@ -181,6 +198,8 @@ def _assumptions(report: JudgedFigure) -> Iterator[str]:
         yield f"With this autocorrelation, the annual ratio is {report.annualised:.2f} by Lo's rule."
     if report.days < ROUGH_BELOW:
         yield f"Fewer than {ROUGH_BELOW} returns: all figures are rough approximations."
+    if _problem(report) is not None:
+        return
 
     yield (
         "PSR: probabilistic, DSR: deflated Sharpe ratio, MinTRL: minimum track record length "

@@ -5,8 +5,8 @@ not shown.
 from __future__ import annotations
 
 from ktdeval.market import MarketSnapshot
+from ktdeval.stats import MIN_RETURNS
 from ktdeval_judge.document import JudgeFile
-from ktdeval_judge.evidence import MIN_RETURNS
 from ktdeval_judge.nav_only import NavTrack
 from ktdeval_judge.printed_figure import is_daily
 from ktdeval_judge.texts import judge_lines

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from ktdeval.cards import PARTS, count, percent
 from ktdeval.runner import TEAR_SHEET
+from ktdeval.stats import MIN_RETURNS, annualisation_problem
 from ktdeval_judge.document import CleanPart, Figure, JudgeFile, NavReport, Unfilled
-from ktdeval_judge.evidence import ASSUMED, MIN_RETURNS, says_nothing
+from ktdeval_judge.evidence import ASSUMED
 from ktdeval_judge.nav_parts import PARTING, REMAINDER
 from ktdeval_judge.printed_figure import JudgedFigure, is_daily
 from ktdeval_judge.printed_figure_texts import share_against, share_words
+from ktdeval_judge.proof import file_objections, returns_for_evidence
 from ktdeval_judge.unfilled import REASONS
 
 _SHOWN = 5  #: maximum number of unfilled orders to show
@@ -171,6 +173,7 @@ def _skill_sentences(file: JudgeFile) -> Iterator[str]:
             "The Sharpe ratio is not above zero: that is not evidence of skill, however long the "
             "record."
         )
+        yield from _doubt(file)
         return
 
     yield from _proof(file, found)
@@ -183,9 +186,10 @@ def _proof(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
         above = f"luck's ceiling of {bar.sharpe:.2f}"
 
     chance = (
-        f"the probability that the true Sharpe ratio is above {above} is"
+        f"the one-sided probability that the true Sharpe ratio is above {above} is"
         f" {share_against(bar.probability, found.confidence)}"
     )
+    against = file_objections(file, found, _is_look_ahead_chosen(file))
     if bar.probability >= found.confidence:
         conditions = []
         if file.trials_from == ASSUMED:
@@ -195,30 +199,42 @@ def _proof(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
         only = ""
         if conditions:
             only = f", if {' and '.join(conditions)}"
-        if file.sharpe.low is not None and file.sharpe.low <= 0:
-            yield (
-                f"This is weak evidence of skill{only}: {chance}, but the 95 % interval of the "
-                "Sharpe"
-                " ratio includes zero."
-            )
+        if against:
+            yield f"This is not evidence of skill: {'; '.join(against)}, although {chance}."
         else:
             yield f"This is evidence of skill{only}: {chance}."
         return
 
     yield f"This is not evidence of skill: {chance}, and {share_words(found.confidence)} is required."
-    if bar.track_record is None:
+    yield from _doubt(file)
+    yield from _needed(found)
+
+
+def _doubt(file: JudgeFile) -> Iterator[str]:
+    if file.doubts:
+        yield f"The data are in doubt, too: {'; '.join(file.doubts)}."
+
+
+def _needed(found: JudgedFigure) -> Iterator[str]:
+    """Yield the sentence on how many returns would be evidence."""
+    record = returns_for_evidence(found)
+    if record is None:
         yield "The ratio is below the ceiling, so a longer record like it would not be evidence either."
+        return
+
+    needed = f"{record / found.periods:.1f}"
+    given = f"{found.days / found.periods:.1f}"
+    if needed != given:
+        yield f"It takes {needed} years of such returns; there are {given} years."
     else:
-        needed = f"{bar.track_record / found.periods:.1f}"
-        given = f"{found.days / found.periods:.1f}"
-        if needed != given:
-            yield f"It takes {needed} years of such returns; there are {given} years."
-        else:
-            yield f"It takes {math.ceil(bar.track_record):,} such returns; there are {found.days:,}."
+        yield f"It takes {math.ceil(record):,} such returns; there are {found.days:,}."
 
 
 def _is_too_short(file: JudgeFile) -> bool:
-    return file.returns is not None and says_nothing(file.returns, file.returns_a_year)
+    return (
+        file.returns is not None
+        and annualisation_problem(file.returns, file.returns_a_year) is not None
+    )
 
 
 # ---- figures
@@ -245,7 +261,7 @@ def _drawdown(file: JudgeFile) -> Iterator[str]:
 def _luck(file: JudgeFile) -> Iterator[str]:
     """Yield lines on the Sharpe ratio and its comparison with luck."""
     if _is_too_short(file):
-        yield _line("Sharpe ratio", f"undefined: {_returns_words(file)} are too few")
+        yield _line("Sharpe ratio", f"undefined: {_too_few(file.returns or 0)}")
         return
 
     yield _line("Sharpe ratio", _number(file.sharpe))
@@ -253,9 +269,13 @@ def _luck(file: JudgeFile) -> Iterator[str]:
         yield f"  annualised with {file.returns_a_year:g} returns a year (--periods)"
     if file.market is not None:
         yield _line("Information ratio", _number(file.excess_sharpe))
+    if file.evidence is None and file.no_evidence is not None:
+        yield _line("PSR", f"undefined: {file.no_evidence}")
+        return
+
     psr = _number(file.psr).removeprefix("+")
     if file.psr.value is not None:
-        psr += "  probability that the true Sharpe ratio is above 0"
+        psr += "  one-sided probability that the true Sharpe ratio is above 0"
     yield _line("PSR", psr)
     if file.evidence is not None:
         yield from _ceiling(file, file.evidence)
@@ -275,7 +295,7 @@ def _ceiling(file: JudgeFile, found: JudgedFigure) -> Iterator[str]:
     bar = found.luck
     yield _line(
         "Deflated (DSR)",
-        f"{bar.probability:.2f}  probability that it is above luck's ceiling",
+        f"{bar.probability:.2f}  one-sided probability that it is above luck's ceiling",
     )
     yield _line(
         "Luck's ceiling",
@@ -311,10 +331,12 @@ def _show_figure(figure: Figure, times: float, unit: str) -> str:
 
     text = f"{figure.value * times:+.2f}{unit}"
     if figure.low is None or figure.high is None:
+        if figure.no_interval is not None:
+            text += f"  (no interval: {figure.no_interval})"
         return text
     low = f"{figure.low * times:+.2f}"
     high = f"{figure.high * times:+.2f}"
-    return f"{text}  (95 % interval {low} … {high})"
+    return f"{text}  (two-sided 95 % interval {low} … {high})"
 
 
 # ---- decisions: executed against claimed, look-ahead, costs, luck
@@ -486,11 +508,16 @@ def _clean_figures(clean: CleanPart, file: JudgeFile) -> Iterator[str]:
     yield f"  from {clean.first} on:"
     yield "  " + _line("Return", _percent(clean.total_return))
     yield "  " + _line("Maximum drawdown", _percent(clean.max_drawdown).removeprefix("+"))
-    if says_nothing(clean.after, file.returns_a_year):
-        yield "  " + _line("Sharpe ratio", f"undefined: {count(clean.after, 'return')} are too few")
+    if annualisation_problem(clean.after, file.returns_a_year) is not None:
+        yield "  " + _line("Sharpe ratio", f"undefined: {_too_few(clean.after)}")
         return
     yield "  " + _line("Sharpe ratio", _number(clean.sharpe))
     yield "  " + _line("PSR", _number(clean.psr).removeprefix("+"))
+
+
+def _too_few(returns: int) -> str:
+    verb = "is" if returns == 1 else "are"
+    return f"{count(returns, 'return')} {verb} too few"
 
 
 def _months(months: float | None) -> str:
@@ -511,10 +538,10 @@ def _further_months(clean: CleanPart) -> str:
             return f"No number of further months is enough: {ratio} is not above zero."
         return f"How many further months are needed is unknown: {needed.reason}."
     if needed.value == 0:
-        return f"These months are enough: {ratio} is above zero at 95 %."
+        return f"These months are enough: {ratio} is above zero at 95 % (one-sided)."
     return (
         f"{count(math.ceil(needed.value), 'further month')} are needed until {ratio} is above zero"
-        " at 95 %."
+        " at 95 % (one-sided)."
     )
 
 
@@ -551,6 +578,8 @@ def _next_step(file: JudgeFile, folder: Path | None) -> str:
         )
     if _is_too_short(file):
         return "judge a longer record"
+    if file.form == "nav" and any("a deposit" in doubt for doubt in file.doubts):
+        return "name deposits and withdrawals with --flows, or correct the days named above"
     if file.form != "nav" and folder is not None:
         return f"ktdeval compare luck {shlex.quote(str(folder))} --players 10000"
     if file.trials_from == ASSUMED:

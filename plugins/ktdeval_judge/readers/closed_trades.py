@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
+from ktdeval_judge.declared import Doubt
 from ktdeval_judge.readers.frames import ordered_trades, with_lines
 from ktdeval_judge.readers.keys import check_closed_keys
 from ktdeval_judge.readers.role_table import RoleTable
@@ -177,8 +178,10 @@ def _check_profits(
     is_other = is_closed & profits.notna() & ((profits - gross).abs() > slack)
     if is_other.any():
         table.note(
-            f"Profits that do not match shares and prices: {int(is_other.sum())} of {len(table)} "
-            "rows."
+            Doubt(
+                f"Profits that do not match shares and prices: {int(is_other.sum())} of {len(table)} "
+                "rows."
+            )
         )
     if is_other.sum() > _MAX_OTHERS * is_closed.sum():
         row = int(is_other.to_numpy().argmax())

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ktdeval.cards import count
 from ktdeval.errors import DataError
+from ktdeval_judge.declared import Doubt
 from ktdeval_judge.readers.frames import ordered_trades
 from ktdeval_judge.readers.role_table import RoleTable, days_of
 from ktdeval_judge.readers.roles import near_name
@@ -123,8 +124,10 @@ def _with_orders(
     total = next((facts[name] for name in _TOTALS if facts.get(name)), "")
     if total.isdecimal() and int(total) > len(orders):
         orders.note(
-            f"The result contains {len(orders)} of {total} orders, so its trades are left out; "
-            "give the file of order events."
+            Doubt(
+                f"The result contains {len(orders)} of {total} orders, so its trades are left out; "
+                "give the file of order events."
+            )
         )
         return None
 
@@ -143,8 +146,10 @@ def _with_orders(
     partly = int(((cells[names["lastfilltime"]] != "") & ~is_filled & ~has_events).sum())
     if partly:
         orders.note(
-            f"Left out, as filled in part: {count(partly, 'order')}; the file of order events has their"
-            " fills."
+            Doubt(
+                f"Left out, as filled in part: {count(partly, 'order')}; the file of order events has their"
+                " fills."
+            )
         )
     whole = _fills_of_signs(
         placed.where(is_filled & ~has_events), names["quantity"], names["price"]

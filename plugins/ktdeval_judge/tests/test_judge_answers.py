@@ -40,16 +40,16 @@ def written(folder: Path, days: int = 250, mean: float = 0.0008, name: str = "na
 
 def test_the_answer_comes_first_and_one_step_last(tmp_path: Path, terminal: Terminal) -> None:
     assert terminal.text("judge", "--nav", written(tmp_path)) == snapshot("""\
-This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 
 Judged: nav.csv: a NAV only
   2024-01-03 … 2024-12-17, 250 daily returns, without a market
 
-Return claimed      +20.62 %  (95 % interval -18.07 … +77.58)
+Return claimed      +20.62 %  (two-sided 95 % interval -18.07 … +77.58)
 Maximum drawdown    11.29 %
-Sharpe ratio        +1.27  (95 % interval -1.09 … +3.79)
+Sharpe ratio        +1.27  (two-sided 95 % interval -1.09 … +3.79)
   annualised with 252 returns a year (--periods)
-PSR                 0.90  probability that the true Sharpe ratio is above 0
+PSR                 0.90  one-sided probability that the true Sharpe ratio is above 0
 Deflated (DSR)      as PSR: one try is assumed (--trials N, or --study NAME to count them)
 
 note: A NAV has no holdings: selection, costs and look-ahead need the decisions
@@ -66,9 +66,9 @@ def test_two_days_say_nothing_instead_of_a_ratio(tmp_path: Path, terminal: Termi
 Judged: nav.csv: a NAV only
   2024-01-03 … 2024-01-04, 2 daily returns, without a market
 
-Return claimed      +0.16 %
+Return claimed      +0.16 %  (no interval: fewer than 20 days)
 Maximum drawdown    0.63 %
-Sharpe ratio        undefined: 2 daily returns are too few
+Sharpe ratio        undefined: 2 returns are too few
 
 note: A NAV has no holdings: selection, costs and look-ahead need the decisions
 note: No benchmark, alpha or beta: name the market with --data
@@ -86,17 +86,17 @@ def test_luck_is_deflated_by_the_trials(tmp_path: Path, terminal: Terminal) -> N
 
     assert many["evidence"]["luck"]["sharpe"] == pytest.approx(3.07, abs=0.005)
     assert terminal.text("judge", "--nav", path, "--trials", 500) == snapshot("""\
-This is not evidence of skill: the probability that the true Sharpe ratio is above luck's ceiling of 3.07 is 81 %, and 95 % is required. It takes 1.4 years of such returns; there are 1.0 years.
+This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above luck's ceiling of 3.07 is 81 %, and 95 % is required. It takes 1.4 years of such returns; there are 1.0 years.
 
 Judged: nav.csv: a NAV only
   2024-01-03 … 2024-12-17, 250 daily returns, without a market
 
-Return claimed      +84.38 %  (95 % interval +24.65 … +172.73)
+Return claimed      +84.38 %  (two-sided 95 % interval +24.65 … +172.73)
 Maximum drawdown    8.52 %
-Sharpe ratio        +3.97  (95 % interval +1.47 … +6.48)
+Sharpe ratio        +3.97  (two-sided 95 % interval +1.47 … +6.48)
   annualised with 252 returns a year (--periods)
-PSR                 1.00  probability that the true Sharpe ratio is above 0
-Deflated (DSR)      0.81  probability that it is above luck's ceiling
+PSR                 1.00  one-sided probability that the true Sharpe ratio is above 0
+Deflated (DSR)      0.81  one-sided probability that it is above luck's ceiling
 Luck's ceiling      3.07  Sharpe ratio of the best of 500 tries without skill, on average
   tries: --trials; their Sharpe ratios have a standard deviation of 1.01, as chance alone gives
 
@@ -106,7 +106,7 @@ note: No benchmark, alpha or beta: name the market with --data
 next    judge the decisions behind it: ktdeval judge DECISIONS --nav NAV --data MARKET
 """)
     assert terminal.text("judge", "--nav", path).partition("\n")[0] == snapshot(
-        "This is evidence of skill, if no other strategy was tried and its trades were possible: the probability that the true Sharpe ratio is above zero is more than 99.9 %."
+        "This is evidence of skill, if no other strategy was tried and its trades were possible: the one-sided probability that the true Sharpe ratio is above zero is more than 99.9 %."
     )
 
 
@@ -122,17 +122,17 @@ def test_a_study_remembers_the_tries(
     ledger = Path("ktdeval-runs/study-own.jsonl")
     assert len(ledger.read_text().splitlines()) == 2
     assert terminal.text("judge", "--nav", first, "--study", "own") == snapshot("""\
-This is evidence of skill, if its trades were possible: the probability that the true Sharpe ratio is above luck's ceiling of 0.00 is more than 99.9 %.
+This is evidence of skill, if its trades were possible: the one-sided probability that the true Sharpe ratio is above luck's ceiling of 0.00 is more than 99.9 %.
 
 Judged: nav.csv: a NAV only
   2024-01-03 … 2024-12-17, 250 daily returns, without a market
 
-Return claimed      +62.76 %  (95 % interval +10.42 … +139.90)
+Return claimed      +62.76 %  (two-sided 95 % interval +10.42 … +139.90)
 Maximum drawdown    9.34 %
-Sharpe ratio        +3.17  (95 % interval +0.63 … +5.58)
+Sharpe ratio        +3.17  (two-sided 95 % interval +0.63 … +5.58)
   annualised with 252 returns a year (--periods)
-PSR                 1.00  probability that the true Sharpe ratio is above 0
-Deflated (DSR)      1.00  probability that it is above luck's ceiling
+PSR                 1.00  one-sided probability that the true Sharpe ratio is above 0
+Deflated (DSR)      1.00  one-sided probability that it is above luck's ceiling
 Luck's ceiling      0.00  Sharpe ratio of the best of 2 tries without skill, on average
   tries: study-own.jsonl; their Sharpe ratios have a standard deviation of 0.00, as measured or given
 
@@ -172,19 +172,19 @@ def test_clean_months_are_those_after_the_cutoff(tmp_path: Path, terminal: Termi
     assert shown == snapshot("""\
 Clean months: 5.8. 121 of 250 returns lie after 2024-07-01, the end of the training data of own/model (given: --cutoff).
   from 2024-07-01 on:
-  Return              +13.98 %  (95 % interval -15.22 … +53.23)
+  Return              +13.98 %  (two-sided 95 % interval -15.22 … +53.23)
   Maximum drawdown    8.88 %
-  Sharpe ratio        +1.76  (95 % interval -1.94 … +5.44)
+  Sharpe ratio        +1.76  (two-sided 95 % interval -1.94 … +5.44)
   PSR                 0.89
-  5 further months are needed until their Sharpe ratio is above zero at 95 %.
+  5 further months are needed until their Sharpe ratio is above zero at 95 % (one-sided).
 Clean months: 0.0. 0 of 250 returns lie after 2030-01, the end of the training data of the model (given: --cutoff).
-  21 further months are needed until the Sharpe ratio of the whole period is above zero at 95 %.
+  21 further months are needed until the Sharpe ratio of the whole period is above zero at 95 % (one-sided).
 Clean months: 0.2. 5 of 250 returns lie after 2024-12-10, the end of the training data of the model (given: --cutoff).
   from 2024-12-10 on:
-  Return              -2.86 %
+  Return              -2.86 %  (no interval: fewer than 20 days)
   Maximum drawdown    4.55 %
   Sharpe ratio        undefined: 5 returns are too few
-  21 further months are needed until the Sharpe ratio of the whole period is above zero at 95 %.
+  21 further months are needed until the Sharpe ratio of the whole period is above zero at 95 % (one-sided).
 Clean months: all. builtin/momentum is a rule without training data.
 """)
 
@@ -250,16 +250,16 @@ def test_monthly_values_have_no_tear_sheet_and_it_says_so(
     rows = [f"2023-{month:02d}-28,{100 + month + month % 3}" for month in range(1, 13)]
     Path("nav.csv").write_text("\n".join(["date,nav", *rows]) + "\n")
     assert terminal.text("judge", "--nav", "nav.csv", "--out", "judged") == snapshot("""\
-This is not evidence of skill: the probability that the true Sharpe ratio is above zero is just below 95 %, and 95 % is required. It takes 12 such returns; there are 11.
+This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is just below 95 %, and 95 % is required. It takes 1.3 years of such returns; there are 0.9 years.
 
 Judged: nav.csv: a NAV only
   2023-02-28 … 2023-12-28, 11 monthly returns, without a market
 
-Return claimed      +9.80 %
+Return claimed      +9.80 %  (no interval: fewer than 20 days)
 Maximum drawdown    0.96 %
-Sharpe ratio        +2.11
+Sharpe ratio        +2.11  (no interval: fewer than 20 days)
   annualised with 12 returns a year (--periods)
-PSR                 0.95  probability that the true Sharpe ratio is above 0
+PSR                 0.95  one-sided probability that the true Sharpe ratio is above 0
 Deflated (DSR)      as PSR: one try is assumed (--trials N, or --study NAME to count them)
 
 note: A NAV has no holdings: selection, costs and look-ahead need the decisions
@@ -345,19 +345,19 @@ def test_what_the_execution_shows_is_said_first() -> None:
         shown += f"{first}\n{last}\n"
 
     assert shown == snapshot("""\
-Executed, the decisions earn +20.00 %. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+Executed, the decisions earn +20.00 %. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 next    ktdeval compare luck run --players 10000
-The claim holds: executed, the decisions earn +20.00 %, as claimed. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+The claim holds: executed, the decisions earn +20.00 %, as claimed. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 next    ktdeval compare luck run --players 10000
-Executed, the decisions earn +20.00 %, not the claimed +30.00 %. The largest cause: costs not charged. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+Executed, the decisions earn +20.00 %, not the claimed +30.00 %. The largest cause: costs not charged. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 next    ktdeval compare luck run --players 10000
-Executed, the decisions earn +20.00 %, not the claimed +30.00 %. They differ by at most 0.02 % of the account on any day, which no known cause explains. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+Executed, the decisions earn +20.00 %, not the claimed +30.00 %. They differ by at most 0.02 % of the account on any day, which no known cause explains. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 next    ktdeval compare luck run --players 10000
-Executed, the decisions earn +20.00 %, not the claimed +30.00 %, and the known causes do not explain why. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+Executed, the decisions earn +20.00 %, not the claimed +30.00 %, and the known causes do not explain why. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 next    ktdeval compare luck run --players 10000
-Executed, the decisions earn +20.00 %, not the claimed +30.00 %: the claim trades at prices from before its decisions (a look-ahead). Quote +20.00 %. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+Executed, the decisions earn +20.00 %, not the claimed +30.00 %: the claim trades at prices from before its decisions (a look-ahead). Quote +20.00 %. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 next    fill one session after the decision in your program, and judge the new NAV (if the file's days are the days of the fills: --dated fill)
-The +20.00 % is not a valid result: the chosen rules fill at the close of the decision, a price that nobody can trade at. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+The +20.00 % is not a valid result: the chosen rules fill at the close of the decision, a price that nobody can trade at. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 next    judge it again with an achievable fill, such as --set fill=next_open
 """)
 
@@ -365,7 +365,7 @@ next    judge it again with an achievable fill, such as --set fill=next_open
 def test_execution_look_ahead_and_costs_come_in_this_order() -> None:
     lines = judge_lines(executed(nav=claim(looks_ahead=True)), Path("run"))
     assert "\n".join(lines) == snapshot("""\
-Executed, the decisions earn +20.00 %, not the claimed +30.00 %: the claim trades at prices from before its decisions (a look-ahead). Quote +20.00 %. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+Executed, the decisions earn +20.00 %, not the claimed +30.00 %: the claim trades at prices from before its decisions (a look-ahead). Quote +20.00 %. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 
 Judged: w.csv: target weights (plain), 3 rows, 2 codes
   on m, 2024-01-03 … 2024-12-16, 250 daily returns, CNY 1,000,000
@@ -387,7 +387,7 @@ Not filled: nothing; every decision was filled within rounding.
 Sharpe ratio        +0.20
   annualised with 252 returns a year (--periods)
 Information ratio   +0.20
-PSR                 0.20  probability that the true Sharpe ratio is above 0
+PSR                 0.20  one-sided probability that the true Sharpe ratio is above 0
 Deflated (DSR)      as PSR: one try is assumed (--trials N, or --study NAME to count them)
 Maximum drawdown    20.00 %
 
@@ -412,11 +412,11 @@ def test_the_sentence_on_skill_follows_the_figures() -> None:
         shown += " ".join(headline(executed(**changes))) + "\n"
 
     assert shown == snapshot("""\
-Executed, the decisions earn +20.00 %. This is evidence of skill, if no other strategy was tried: the probability that the true Sharpe ratio is above zero is more than 99.9 %.
-Executed, the decisions earn +20.00 %. This is weak evidence of skill, if no other strategy was tried: the probability that the true Sharpe ratio is above zero is more than 99.9 %, but the 95 % interval of the Sharpe ratio includes zero.
-Executed, the decisions earn +20.00 %. This is evidence of skill, if no other strategy was tried: the probability that the true Sharpe ratio is above zero is more than 99.9 %.
-Executed, the decisions earn +20.00 %. This is evidence of skill: the probability that the true Sharpe ratio is above zero is more than 99.9 %.
-Executed, the decisions earn +20.00 %. This is not evidence of skill: the probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 1.7 years of such returns; there are 1.0 years.
+Executed, the decisions earn +20.00 %. This is evidence of skill, if no other strategy was tried: the one-sided probability that the true Sharpe ratio is above zero is more than 99.9 %.
+Executed, the decisions earn +20.00 %. This is not evidence of skill: the two-sided 95 % interval of the Sharpe ratio includes zero, although the one-sided probability that the true Sharpe ratio is above zero is more than 99.9 %.
+Executed, the decisions earn +20.00 %. This is evidence of skill, if no other strategy was tried: the one-sided probability that the true Sharpe ratio is above zero is more than 99.9 %.
+Executed, the decisions earn +20.00 %. This is evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is more than 99.9 %.
+Executed, the decisions earn +20.00 %. This is not evidence of skill: the one-sided probability that the true Sharpe ratio is above zero is 89.6 %, and 95 % is required. It takes 2.4 years of such returns; there are 1.0 years.
 Executed, the decisions earn +20.00 %. The Sharpe ratio is not above zero: that is not evidence of skill, however long the record.
 Executed, the decisions earn +20.00 %. No statement about skill is possible: no variance.
 Executed, the decisions earn +20.00 %.
@@ -443,7 +443,7 @@ Not filled: nothing; every decision was filled within rounding.
 
 Sharpe ratio        +0.20
 Information ratio   +0.20
-PSR                 0.20  probability that the true Sharpe ratio is above 0
+PSR                 0.20  one-sided probability that the true Sharpe ratio is above 0
 
 folder  run
 page    none: a tear sheet needs 20 daily returns or more

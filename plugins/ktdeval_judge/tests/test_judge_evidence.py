@@ -17,6 +17,7 @@ from scipy import stats
 from ktdeval.cards import CutoffEntry
 from ktdeval.errors import UsageError
 from ktdeval.runner import StudyTry, record_try, study_ledger
+from ktdeval.stats import annualisation_problem
 from ktdeval_judge.document import Figure
 from ktdeval_judge.evidence import (
     JudgedSource,
@@ -28,7 +29,6 @@ from ktdeval_judge.evidence import (
     evidence_fields,
     find_training_end,
     judge_returns,
-    says_nothing,
 )
 from ktdeval_judge.nav_only import NavTrack
 from ktdeval_judge.printed_figure import JudgedFigure
@@ -141,7 +141,7 @@ def test_returns_of_two_values_have_the_least_kurtosis() -> None:
     ],
 )
 def test_so_few_returns_say_nothing(returns: int, a_year: float | None, expected: bool) -> None:
-    assert says_nothing(returns, a_year) is expected
+    assert (annualisation_problem(returns, a_year) is not None) is expected
 
 
 # ---- tries
@@ -188,8 +188,9 @@ def test_a_judged_account_is_on_the_ledger_once(tmp_path: Path) -> None:
 
     other = JudgedSource(name="nav.csv", sha256="b" * 64, folder=tmp_path)
     fields = evidence_fields(track(5), other, LuckSettings(study="x"))
-    assert fields["evidence"].trials == 2
+    assert fields["no_evidence"].startswith("5 returns are too few")
     lines = (tmp_path / "study-x.jsonl").read_text().splitlines()
+    assert len(lines) == 2
     assert '"sharpe":null' in lines[1], "five days have no ratio worth a line"
 
 

@@ -312,17 +312,17 @@ def test_assumptions_are_stated() -> None:
     judged = judge_figure(replace(FIGURE, days=20, autocorrelation=0.1))
     assert "\n".join(printed_figure_lines(judged)) == snapshot("""\
 A Sharpe ratio of 2.1 over 20 days would be beaten by the best of 12 lucky tries 98.6 % of the time.
-As an only try, its 95 % interval is -5.82 to 10.02; as the best of 12 it is too high. This is not
-evidence of skill: its deflated Sharpe ratio, the confidence that it exceeds 6.70, the average best
-of 12 tries without skill, is 12.7 %, and 95 % is required. A ratio of this size needs 769 days (3.1
-years) to be evidence. 20 days detect a true ratio of 19.48 in 80 % of all cases, and a smaller one
-less often.
+As an only try, its two-sided 95 % interval is -5.82 to 10.02; as the best of 12 it is too high.
+This is not evidence of skill: its deflated Sharpe ratio, the one-sided confidence that it exceeds
+6.70, the average best of 12 tries without skill, is 12.7 %, and 95 % is required. A ratio of this
+size needs 769 days (3.1 years) to be evidence. 20 days detect a true ratio of 19.48 in 80 % of all
+cases, and a smaller one less often.
 
                                                            against 0  against the best of 12
   bar: annual Sharpe ratio                                      0.00                    6.70
   luck alone reaches the printed ratio                        30.1 %                  98.6 %
-  confidence that the ratio exceeds the bar (PSR, DSR)        69.8 %                  12.7 %
-  days until such a ratio is significant at 95 % (MinTRL)        192                     769
+  one-sided confidence that it exceeds the bar (PSR, DSR)     69.8 %                  12.7 %
+  days until that confidence is 95 % (MinTRL)                    192                     769
   days to show such a true ratio, 80 % of the time               436                   1,210
   smallest true ratio that 20 days show                        10.96                   19.48
 

@@ -223,9 +223,9 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
 
     values = None
     if settings.nav is not None:
-        own = options
+        own = replace(options, is_nav=True)
         if settings.decisions is not None:
-            own = replace(options, program=None)
+            own = replace(own, program=None)
         nav = read_declared(settings.nav, own)
         values = nav.values
         if values is None:
@@ -266,6 +266,7 @@ def _read_options(settings: JudgeSettings) -> ReadOptions:
         flows=settings.flows,
         table=settings.table,
         keep=settings.keep,
+        is_dated_fill=settings.dated == "fill",
         is_one_of_two=settings.decisions is not None and settings.nav is not None,
     )
 

@@ -22,6 +22,8 @@ _NOTHING = frozenset(word.lower() for word in MISSING)
 _SIGNS = "^([+-]?)[$¥\uffe5€£]"
 _SIGN_INSIDE = "^([$¥\uffe5€£])-"
 _CURRENCY = r"^(?:US\$|HK\$|R\$|[A-Z]{3} )|(?: ?(?:USDT|USD|EUR|GBP|CNY|HKD|JPY|INR|CHF)| [A-Z]{3}| ?[€£元])$"
+_UNIT = r"(?<=[0-9.])\s*(?:shares?|shrs?|units?|pcs|coins?|Stk\.?|Stück|股|份|张|枚|个|주|株|[A-Z][A-Z0-9]{1,9})$"
+"""Unit of a count at the end of a cell, such as `100股` or `0.05BTC`."""
 _TIMES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "万": 1e4, "亿": 1e8}
 """Letters after a number, as in `63.09M` or `1.2亿`."""
 
@@ -70,6 +72,12 @@ def to_numbers(
 
     numbers, bad = parse_numbers(texts.where(series.notna(), ""), decimal)
     if bad.any():
+        # only cells with units are parsed again; a share of the whole is no price or volume
+        figures, are_bad = parse_figures(texts[bad], decimal)
+        are_bad |= texts[bad].str.endswith("%")
+        numbers = numbers.where(~bad, figures)
+        bad = bad & are_bad.reindex(bad.index, fill_value=False)
+    if bad.any():
         raise DataError(_fault(texts[bad].iloc[0], series.name, file, decimal))
 
     return numbers
@@ -104,9 +112,11 @@ def parse_numbers(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd
 
 def parse_figures(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd.Series]:
     """Return numbers like `parse_numbers`, for cells with accounting notation: `5%` is 0.05, `(5)`
-    and `−5` are -5, and a currency may precede or follow the number.
+    and `−5` are -5, and a currency or a unit may precede or follow the number. `unit_of` returns
+    the unit.
     """
     plain = texts.str.replace("−", "-").str.replace(_CURRENCY, "", regex=True).str.strip()
+    plain = plain.str.replace(_UNIT, "", regex=True)
     is_percent = plain.str.endswith("%")
     plain = plain.where(~is_percent, plain.str[:-1].str.strip())
     is_negative = plain.str.fullmatch(r"\(.+\)")
@@ -115,6 +125,13 @@ def parse_figures(texts: pd.Series, decimal: str = POINT) -> tuple[pd.Series, pd
     numbers, bad = parse_numbers(plain, decimal)
     numbers = numbers.where(~is_percent, numbers / 100.0)
     return numbers.where(~is_negative, -numbers), bad
+
+
+def unit_of(texts: pd.Series) -> pd.Series:
+    """Return the letters after the number in each cell, such as BTC in `0.05BTC`, or an empty
+    string.
+    """
+    return texts.str.extract(r"[0-9.]\s*([A-Z][A-Z0-9]{1,9})$")[0].fillna("")
 
 
 def _fault(cell: str, column: object, file: Path | str, decimal: str) -> str:

@@ -19,6 +19,7 @@ from ktdeval_judge.readers.forms import FORMS, FormOptions, form_of, read_form, 
 from ktdeval_judge.readers.frames import RETURNS_ONLY
 from ktdeval_judge.readers.kept_rows import FileTables, column_values, kept_files, named_tables
 from ktdeval_judge.readers.lean import read_lean
+from ktdeval_judge.readers.left_out import without_totals
 from ktdeval_judge.readers.options import ReadOptions as ReadOptions
 from ktdeval_judge.readers.program_forms import PROGRAM_FORMS, read_ratings
 from ktdeval_judge.readers.programs import (
@@ -43,10 +44,12 @@ from ktdeval_judge.readers.roles import (
     near_name,
     resolve_given,
 )
+from ktdeval_judge.readers.totals import POSITIONS, name_twins, note_total_rows, with_totals_apart
 from ktdeval_judge.readers.wide import is_wide
 from ktdeval_tables.cell_tables import CellTable, read_cells
 from ktdeval_tables.moments import StampClock
 from ktdeval_tables.row_keys import ALL_ROWS
+from ktdeval_tables.row_meanings import one_side_a_row
 from ktdeval_tables.table_sources import PICKLE_ADVICE, open_source
 
 Frame = TypeVar("Frame", pd.DataFrame, pd.Series)
@@ -96,7 +99,7 @@ def read_declared(path: Path, options: ReadOptions) -> Declared:
 
 def values_in(path: Path, column: str, options: ReadOptions) -> tuple[str, ...]:
     """Return the values of a column in a file, or in all files in a folder. Raises DataError if
-    there is no such column.
+    no table has the column.
     """
     files, _ = _read_files(path, replace(options, keep={**options.keep, column: ALL_ROWS}))
     return column_values(files, column)
@@ -328,11 +331,11 @@ def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -
     """
     parts = []
     others = []
-    for table in tables:
+    for table in with_totals_apart(tables, options):
         roled = _plain_table(file, table, options)
         form = _plain_form(roled, options) if len(tables) == 1 or "date" in roled.roles else ""
         if form:
-            parts.append(_read_plain_form(form, roled, options))
+            parts.append(_read_part(form, roled, options))
         else:
             others.append(roled)
 
@@ -341,7 +344,21 @@ def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -
     return _merge_declared(file, parts)
 
 
+def _read_part(form: str, table: RoleTable, options: ReadOptions) -> Declared:
+    """Return the declarations in one table of a file. If it has positions next to the account's
+    value, an error names the option that reads the value only.
+    """
+    try:
+        return _read_plain_form(form, table, options)
+    except DataError as error:
+        if table.table.name != POSITIONS:
+            raise
+        words = f"{error}; for the account's value in its rows of totals: --nav {table.path.name}"
+        raise DataError(words) from error
+
+
 def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTable:
+    table = one_side_a_row(table)
     given = resolve_given(table, options.roles)
     if not len(table.cells) and len(table.header):
         raise DataError(f"{file}: has no row below its header; write one row per decision")
@@ -350,8 +367,12 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
     except DataError as error:
         raise DataError(f"{file}: {error}") from error
     clock = StampClock(options.date_format, options.zone or options.market_zone)
+    if options.is_dated_fill:
+        roles.pop("decided", None)
     decided = frozenset(options.keep)
-    return RoleTable(file, table, roles, clock, options.code, options.sessions, decided)
+    found = RoleTable(file, table, roles, clock, options.code, options.sessions, decided)
+    note_total_rows(found)
+    return without_totals(found)
 
 
 def _plain_form(table: RoleTable, options: ReadOptions) -> str:
@@ -388,6 +409,7 @@ def _read_plain_form(form: str, table: RoleTable, options: ReadOptions) -> Decla
         table = replace(table, roles={**table.roles, role: (column,)})
         form = "values" if role == "nav" else "returns"
         table.note(f"Column {column!r} is read as {role}.")
+    name_twins(table)
     if form == "values" and options.flows in table.table.header:
         table = replace(table, roles={**table.roles, "flow": (options.flows,)})
 

@@ -9,8 +9,10 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Doubt
+from ktdeval_judge.readers.account_cash import initial_cash
 from ktdeval_judge.readers.frames import ordered_trades, with_lines
 from ktdeval_judge.readers.keys import check_closed_keys
+from ktdeval_judge.readers.left_out import without_totals
 from ktdeval_judge.readers.role_table import RoleTable
 from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.unread import OTHER_SIZES, check_unread
@@ -34,6 +36,7 @@ def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
         if not table.has(role):
             raise _lacks(table, role, words)
 
+    table = without_totals(table, _entry_role(table, "date"))
     table = _with_direction(table.where(table.texts(_entry_role(table, "date")) != ""))
     check_unread("closed", table, flows)
     shares, is_long = _sizes(table)
@@ -65,8 +68,17 @@ def read_closed_trades(table: RoleTable, flows: str = "") -> dict[str, object]:
     fills = pd.concat([with_lines(entries, table), with_lines(exits, table)[is_closed]])
     return {
         "trades": ordered_trades(fills.reset_index(drop=True), table.place),
-        "cash": table.fact("initial cash"),
+        "cash": initial_cash(table, -_gains(entries, exits), exits["moment"]),
     }
+
+
+def _gains(entries: pd.DataFrame, exits: pd.DataFrame) -> pd.Series:
+    """Return the gain of each trade, [n]; 0 for trades that are still open."""
+    signs = np.where(entries["side"] == "buy", 1.0, -1.0)
+    fees = entries["fee"].fillna(0.0) + exits["fee"].fillna(0.0)
+    gains = signs * entries["shares"] * (exits["price"] - entries["price"]) - fees
+    filled: pd.Series = gains.fillna(0.0)
+    return filled
 
 
 def _lacks(table: RoleTable, role: str, words: str) -> DataError:

@@ -16,6 +16,7 @@ import pandas as pd
 from ktdeval.cards import count
 from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
+from ktdeval_judge.readers.account_cash import initial_cash
 from ktdeval_judge.readers.closed_trades import read_closed_trades
 from ktdeval_judge.readers.frames import (
     RETURNS_ONLY,
@@ -25,11 +26,13 @@ from ktdeval_judge.readers.frames import (
     with_lines,
 )
 from ktdeval_judge.readers.keys import check_target_keys, check_trade_keys, check_value_keys
+from ktdeval_judge.readers.left_out import rows_of_trades
 from ktdeval_judge.readers.role_table import RoleTable, days_of
 from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.units import per_cent_of_returns, weights_as_shares
 from ktdeval_judge.readers.unread import check_unread
 from ktdeval_judge.readers.wide import read_wide
+from ktdeval_tables.numbers import unit_of
 
 FORMS = (
     "weight; position (the shares to hold); side with cash or shares; shares with price (a trade);"
@@ -40,8 +43,6 @@ _MONEY = frozenset(
     {"USD", "USDT", "USDC", "EUR", "GBP", "CHF", "CNY", "HKD", "JPY", "INR", "AUD", "CAD"}
 )
 _FEW = 3  # maximum number of times that a code or day is repeated
-
-_NOTHING = ("", "-")  # cells in rows without a trade
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +155,7 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """
     size = "filled shares" if table.has("filled shares") else "shares"
     price = "filled price" if table.has("filled price") else "price"
-    table = _rows_of_trades(_filled_rows(table, size), size, price)
+    table = rows_of_trades(_filled_rows(table, size), size, price)
     shares = table.numbers(size)
     if "side" in table.roles or "is buy" in table.roles:
         sides = table.sides()
@@ -177,6 +178,7 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
             "price": table.positive(price),
         }
     )
+    _check_units(table, size, fills["code"])
     check_trade_keys(table, fills)
     check_unread("fills", table, options.flows, fills)
     if options.program == "plain":
@@ -185,9 +187,11 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     if "decided" in table.roles and not options.decided:
         fills["decided"] = days_of(table.moments("decided"))
 
+    signs = np.where(fills["side"] == "buy", 1.0, -1.0)
+    paid = signs * fills["shares"] * fills["price"] + fills["fee"].fillna(0.0)
     found: dict[str, Any] = {
         "trades": ordered_trades(with_lines(fills, table), table.place),
-        "cash": table.fact("initial cash"),
+        "cash": initial_cash(table, paid, fills["moment"]),
     }
     if options.decided:
         decided = days_of(table.moments(options.decided))
@@ -201,13 +205,13 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 def read_orders(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read orders. An order has a side, and a number of shares or an amount of cash."""
     size = "shares" if table.has("shares") else "cash"
-    table = _filled_rows(table, size)
+    table = rows_of_trades(_filled_rows(table, size), size)
     sides = table.sides()
     table, sides = table.where(sides != "hold"), sides[sides != "hold"].reset_index(drop=True)
     check_unread("orders", table, options.flows)
     orders = pd.DataFrame(
         {
-            "day": days_of(table.moments()),
+            "day": _decision_days(table),
             "code": table.codes(),
             "side": sides,
             "cash" if size == "cash" else "amount": table.positive(size),
@@ -248,22 +252,6 @@ def _filled_rows(table: RoleTable, size: str) -> RoleTable:
     return table
 
 
-def _rows_of_trades(table: RoleTable, size: str, price: str) -> RoleTable:
-    """Return the rows that have shares, a price, or a side that is a buy or a sell. All other rows
-    are deposits, dividends or fees.
-    """
-    if "side" not in table.roles:
-        return table
-    is_other = table.texts(size).isin(_NOTHING) & table.texts(price).isin(_NOTHING)
-    is_other &= ~is_kind(table.words("side"), "buy", "sell", "long")
-    if is_other.any() and not is_other.all():
-        kinds = [kind for kind in table.texts("side")[is_other].unique() if kind]
-        shown = f": {', '.join(kinds[:8])}" if kinds else ""
-        rows = count(int(is_other.sum()), "row")
-        table.note(f"Left out: {rows} without shares and price{shown}.")
-    return table.where(~is_other)
-
-
 def _with_signs(table: RoleTable, size: str, sides: pd.Series, shares: pd.Series) -> pd.Series:
     """Return the sides. Raises DataError if sizes are negative, unless exactly the sales have
     negative sizes.
@@ -296,6 +284,15 @@ def _check_long(table: RoleTable) -> None:
             f"{table.place}: column {table.column(role)}: long and short describe positions, and "
             "some rows may close them; write buy or sell"
         )
+
+
+def _check_units(table: RoleTable, size: str, codes: pd.Series) -> None:
+    """Raise DataError if a size has the unit of money, such as `100USDT` of BTCUSDT."""
+    units = unit_of(table.texts(size))
+    pairs = zip(units, codes.str.upper(), strict=True)
+    ends = [code.endswith(unit) and not code.startswith(unit) for unit, code in pairs]
+    is_money = pd.Series(ends, index=units.index) & (units != "")
+    table.check(~is_money, table.column(size), "expected a number of units, was money:")
 
 
 def _check_no_sides(table: RoleTable, shares: pd.Series) -> None:
@@ -331,8 +328,9 @@ def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
     role = "total fee" if table.has("total fee") else "fee"
     if role not in table.roles:
         return pd.Series(np.nan, index=table.table.cells.index)
-    if table.has("fee coin") and not _are_paid_in_money(table):
-        coins = ", ".join(table.texts("fee coin").unique()[:5])
+    coins_of_fees = _fee_coins(table, role)
+    if coins_of_fees is not None and not _are_paid_in_money(table, coins_of_fees):
+        coins = ", ".join(coins_of_fees.unique()[:5])
         table.note(
             f"Fees are in {coins}, not all in the currency of the prices, so they are not read."
         )
@@ -345,11 +343,21 @@ def _fees(table: RoleTable, options: FormOptions) -> pd.Series:
     return -fees if is_flow else fees
 
 
-def _are_paid_in_money(table: RoleTable) -> bool:
+def _fee_coins(table: RoleTable, role: str) -> pd.Series | None:
+    """Return the currency or coin of each fee, from its own column or from the fees' cells, or None
+    if it is not stated.
+    """
+    if table.has("fee coin"):
+        return table.texts("fee coin")
+    units = unit_of(table.texts(role))
+    return units if (units != "").any() else None
+
+
+def _are_paid_in_money(table: RoleTable, coins: pd.Series) -> bool:
     """Return whether fees are paid in the currency of prices: each in the quote currency of its
     pair, or all in one currency.
     """
-    coins = table.texts("fee coin").str.upper()
+    coins = coins.str.upper()
     codes = table.codes().str.upper()
     are_quotes = [code.endswith(coin) for code, coin in zip(codes, coins, strict=True)]
     is_one_currency = coins.nunique() == 1 and coins.iloc[0] in _MONEY
@@ -383,11 +391,28 @@ def read_holdings(table: RoleTable, options: FormOptions) -> dict[str, Any]:
 
 
 def _day_sums(table: RoleTable, numbers: pd.Series) -> pd.Series:
-    return numbers.abs().groupby(days_of(table.moments())).sum()
+    return numbers.abs().groupby(_decision_days(table)).sum()
+
+
+def _decision_days(table: RoleTable) -> pd.Series:
+    """Return the day on which each row was decided, [n]. Raises DataError if a decision is later
+    than the row's day.
+    """
+    days = days_of(table.moments())
+    if not table.has("decided"):
+        return days
+
+    decided = days_of(table.moments("decided"))
+    table.check(decided <= days, table.column("decided"), "is later than the day of the row:")
+    column = table.column("decided")
+    table.note(
+        f"Decided on the day of {column!r}; the day of {table.column('date')!r} is not read."
+    )
+    return decided
 
 
 def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
-    frame = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), form: numbers})
+    frame = pd.DataFrame({"day": _decision_days(table), "code": table.codes(), form: numbers})
     check_target_keys(table, frame)
     words = "the same day and code appear twice; keep one row"
     table.check_once(frame[["day", "code"]], table.column("date"), words)

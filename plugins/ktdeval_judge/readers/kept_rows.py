@@ -51,7 +51,7 @@ def _kept_by(path: Path, files: FileTables, column: str, value: str) -> FileTabl
 
 
 def _rows_with(table: CellTable, column: str, value: str) -> CellTable | None:
-    """Return the rows of a table that have a value in a column, or None if it has none."""
+    """Return the rows of a table that have a value in a column, or None if no row has it."""
     if column not in table.header:
         return table
     is_kept = table.cells[column] == value
@@ -62,7 +62,7 @@ def _rows_with(table: CellTable, column: str, value: str) -> CellTable | None:
 
 
 def named_tables(file: Path, tables: Sequence[CellTable], name: str) -> list[CellTable]:
-    """Return the table with this name. Raises DataError if there is none."""
+    """Return the table with this name. Raises DataError if no table has it."""
     for table in tables:
         if table.name == name:
             return [table]

@@ -80,7 +80,7 @@ def _check(
 
 def _taken(roles: Mapping[str, tuple[str, ...]], *, of_values: bool) -> list[str]:
     """Return the columns that are read under a role of the form."""
-    taken = []
+    taken: list[str] = []
     for role, columns in roles.items():
         if not (of_values and role in _OF_VALUES):
             taken += columns

@@ -42,6 +42,7 @@ _CLOSE_PRICE = "closeprice"  # a market's close, or the price at which a trade w
 NO_COLUMN = "-"  #: what the user gives instead of a column if no column has a role
 # spellings of a column name: in full; without brackets; without brackets and currency
 _SPELLINGS = 3
+_OTHER_WORDS = 20  # maximum number of other words in a column of sides
 _SIDE_KINDS = ("buy", "sell", "long", "hold")
 
 
@@ -204,9 +205,18 @@ def _fits(table: CellTable, role: str, column: str) -> bool:
         is_wrong = bad.any() or (numbers <= 0).any() or filled.str.contains("%").any()
         return not is_wrong
     if role in _BY_WORDS:
-        are_sides = is_kind(words_of(filled), *_SIDE_KINDS)
-        return len(filled) > 0 and bool(are_sides.all())
+        return _are_sides(filled)
     return True
+
+
+def _are_sides(cells: pd.Series) -> bool:
+    """Return whether cells are sides. Next to both buy and sell, a few other words are allowed, for
+    rows of other business.
+    """
+    words = words_of(cells)
+    others = words[~is_kind(words, *_SIDE_KINDS)].nunique()
+    has_both = is_kind(words, "buy").any() and is_kind(words, "sell").any()
+    return len(cells) > 0 and (others == 0 or bool(has_both and others <= _OTHER_WORDS))
 
 
 def _are_days(table: CellTable, column: str) -> bool:

@@ -28,7 +28,7 @@ _REFUSED: Mapping[str, str] = {
 _LIMIT = "orders are executed at the day's price; give only filled orders, as trades"
 _TWO_ROWS = (
     "if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one "
-    "fill, drop the column"
+    "fill, leave the profits out: --map profit=-"
 )
 _ACTS = frozenset({"buy", "sell"})
 _EVENTS = frozenset({"open", "close"})

@@ -46,8 +46,8 @@ def test_a_trade_whose_column_says_something_else_is_refused(tmp_path: Path) -> 
 DataError: FOLDER/file.csv: column exit_price: a row is a whole trade, but the day of the exit is missing: add a column exit_date, or name it: --map exit_date=COLUMN; its columns: date, symbol, side, shares, price, exit_price
 DataError: FOLDER/file.csv: column Exit Price: a row is a whole trade, but the day of the exit is missing: add a column exit_date, or name it: --map exit_date=COLUMN; its columns: date, symbol, side, shares, price, Exit Price
 DataError: FOLDER/file.csv: column exit_date: a row is a whole trade, but the price of the exit is missing: add a column exit_price, or name it: --map exit_price=COLUMN; its columns: date, symbol, side, shares, price, exit_date
-DataError: FOLDER/file.csv: line 2: column PnL: '-180.00' is not read; if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill, drop the column
-DataError: FOLDER/file.csv: line 2: column realized_pnl: '12' is not read; if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill, drop the column
+DataError: FOLDER/file.csv: line 2: column PnL: '-180.00' is not read; if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill, leave the profits out: --map profit=-
+DataError: FOLDER/file.csv: line 2: column realized_pnl: '12' is not read; if each row is a whole trade, give its exit, too (exit_date, exit_price); if each row is one fill, leave the profits out: --map profit=-
 DataError: FOLDER/file.csv: line 2: column multiplier: '100' is not read; write shares as held, and drop the column
 DataError: FOLDER/file.csv: line 2: column deposit: '5000' is not read; it is not a return: give --flows 'deposit', remove it from the values, or give the returns
 DataError: FOLDER/file.csv: line 2: column status: 'open' is neither filled nor canceled; keep only rows of fills

@@ -72,7 +72,7 @@ def to_numbers(
 
     numbers, bad = parse_numbers(texts.where(series.notna(), ""), decimal)
     if bad.any():
-        # only cells with units are parsed again; a share of the whole is no price or volume
+        # only cells with units are parsed again; prices and volumes are never per cent
         figures, are_bad = parse_figures(texts[bad], decimal)
         are_bad |= texts[bad].str.endswith("%")
         numbers = numbers.where(~bad, figures)

@@ -268,7 +268,10 @@ class Lens:
         if self.hides_assets:
             return self._assets.get(normalised.lower())
 
-        code = normalised if normalised in self._columns else parse_code(normalised)
+        # a former code such as `FB` need not have the form of a code
+        code: str | None = normalised
+        if not self._snapshot.assets_called(normalised):
+            code = parse_code(normalised)
         if code is None:
             return None
 

@@ -58,7 +58,8 @@ class DecisionsModel:
                 f"{path}: the file was changed; delete it and run `ktdeval judge` again"
             )
 
-        self._reader = PlanReader(read_plan(data, path.name))
+        self._plan = read_plan(data, path.name)
+        self._reader = PlanReader(self._plan)
         self.traits = ModelTraits(is_free=True, request_problem=_problem)
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -68,13 +69,20 @@ class DecisionsModel:
             return Reply("Nothing to look up.")
 
         state = conversation.state
+        day = str(state["day"])
+        labels = self._plan.labels_on(day)
+        codes = {label: code for code, label in labels.items()}
         held = {}
         for row in conversation.rows(state["positions"]):
-            held[str(row["stock_id"])] = Held(float(row["shares"]), float(row["value"]))
+            label = str(row["stock_id"])
+            held[codes.get(label, label)] = Held(float(row["shares"]), float(row["value"]))
 
         nav = float(state["account"]["nav"])
-        orders = self._reader.orders(str(state["day"]), held, nav)
-        submitted = [_submit_order(order, conversation) for order in orders]
+        submitted = []
+        for order in self._reader.orders(day, held, nav):
+            label = labels.get(order.code, order.code)
+            submitted.append(_submit_order(order, label, conversation))
+
         return conversation.submit(submitted, conversation.reason("As declared."))
 
 
@@ -85,14 +93,16 @@ def _problem(request: ModelRequest) -> str | None:
     return None
 
 
-def _submit_order(order: DeclaredOrder, conversation: Conversation) -> dict[str, JsonValue]:
+def _submit_order(
+    order: DeclaredOrder, label: str, conversation: Conversation
+) -> dict[str, JsonValue]:
     size: dict[str, Any] = {"target_weight": order.weight}
     if order.weight is None:
         shares = order.shares or 0.0
         size = {"shares": int(shares) if shares == int(shares) else shares}
 
     return {
-        "stock_id": order.code,
+        "stock_id": label,
         "side": order.side,
         "confidence": CONFIDENCE,
         "reason": conversation.reason("as declared"),

@@ -141,6 +141,8 @@ def _of_decisions(
             number = 0.0  # the venue does not allow short positions
         triples.append((int(row), code, float(number)))
 
+    if form != "orders":
+        _check_once_a_day(declared.source, table, snapshot)
     rows = [row for row, _, _ in triples]
     first = min(rows)
     last = max(rows) + 1
@@ -154,6 +156,22 @@ def _of_decisions(
     plan = _plan(form, triples, snapshot, rules, keeps_others=keeps_others)
     last_row = _last_row(declared, snapshot, last)
     return MarketPlan(plan, first, last_row, tuple(refused), trades, ())
+
+
+def _check_once_a_day(source: str, table: Any, snapshot: MarketSnapshot) -> None:
+    """Raise DataError if a day states the target of an asset twice, under two of its codes."""
+    repeated = table.duplicated(["row", "column"], keep=False)
+    if not repeated.any():
+        return
+
+    first = table[repeated].iloc[0]
+    same = table[(table["row"] == first["row"]) & (table["column"] == first["column"])]
+    codes = " and ".join(dict.fromkeys(map(str, same["code"])))
+    line = _line(table, same.index[1])
+    raise DataError(
+        f"{source}{line}: {snapshot.days[first['row']]} has two targets for "
+        f"{snapshot.codes[first['column']]}, as {codes}; keep one row"
+    )
 
 
 def _check_weights(source: str, table: Any) -> None:
@@ -256,15 +274,41 @@ def _plan(
         rows = sorted(by_row[row], reverse=True)
         days.append(PlannedDay(day=str(snapshot.days[row]), rows=tuple(rows)))
 
+    named = sorted({code for _, code, _ in triples})
     lots = {}
-    for code in sorted({code for _, code, _ in triples}):
+    for code in named:
         column = snapshot.asset_index[code]
         lot = rules.terms[column].lot / rules.scales[column].steps_per_unit
         if lot >= 1.0:
             lots[code] = lot
 
     others: Any = "keep" if keeps_others or form == "orders" else "sell"
-    return DeclaredPlan(version=PLAN_VERSION, form=form, others=others, days=tuple(days), lots=lots)
+    return DeclaredPlan(
+        version=PLAN_VERSION,
+        form=form,
+        others=others,
+        days=tuple(days),
+        lots=lots,
+        labels=_labels(named, snapshot),
+    )
+
+
+def _labels(
+    codes: Sequence[str], snapshot: MarketSnapshot
+) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return the codes by which the market names renumbered assets, as in `DeclaredPlan.labels`."""
+    renumbered = {spell.code for spell in snapshot.spells if spell.code_then != spell.code}
+    labels = {}
+    for code in renumbered.intersection(codes):
+        own: list[tuple[str, str]] = []
+        for row, day in enumerate(snapshot.days):
+            label, _ = snapshot.name_asset(snapshot.asset_index[code], row)
+            if not own or own[-1][1] != label:
+                own.append((str(day), label))
+
+        labels[code] = tuple(own)
+
+    return dict(sorted(labels.items()))
 
 
 def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
@@ -278,20 +322,27 @@ def _last_row(declared: Declared, snapshot: MarketSnapshot, last: int) -> int:
 
 
 def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
-    """Return the market column for each row's code. Raises DataError if the market lacks a code."""
+    """Return the market column for each row's code. Raises DataError if the market lacks a code, or
+    if two of its assets have it.
+    """
     known: dict[str, int] = {}
     unknown: list[str] = []
-    for code in dict.fromkeys(table["code"]):
-        column = column_of(str(code), snapshot)
-        if column is None:
-            unknown.append(str(code))
+    for code in dict.fromkeys(map(str, table["code"])):
+        columns = columns_of(code, snapshot)
+        if len(columns) > 1:
+            line = _line(table, table.index[table["code"] == code][0])
+            raise DataError(f"{source}{line}: {_two_assets(code, columns, snapshot)}")
+
+        if columns:
+            known[code] = columns[0]
         else:
-            known[str(code)] = column
+            unknown.append(code)
 
     if unknown:
         first = unknown[0]
         line = _line(table, table.index[table["code"] == first][0])
-        near = near_matches(first, snapshot.codes) or _examples(snapshot)
+        names = (*snapshot.codes, *snapshot.former_codes)
+        near = near_matches(first, names) or _examples(snapshot)
         more = ""
         if len(unknown) > 1:
             shown = ", ".join(repr(each[:24]) for each in unknown[1:_MAX_SHOWN])
@@ -303,15 +354,25 @@ def _columns(source: str, table: Any, snapshot: MarketSnapshot) -> list[int]:
     return [known[str(code)] for code in table["code"]]
 
 
-def column_of(code: str, snapshot: MarketSnapshot) -> int | None:
-    """Return the market column for a code in any common spelling, or None if the market lacks the
-    code.
+def columns_of(code: str, snapshot: MarketSnapshot) -> tuple[int, ...]:
+    """Return the market columns of the assets that have a code on any day, in any common spelling:
+    today's code of an asset, or a former one. Empty if the market lacks the code; two or more if
+    another asset has taken it over.
     """
     for spelling in (code, parse_code(code), parse_symbol(code)):
-        if spelling is not None and spelling in snapshot.asset_index:
-            return snapshot.asset_index[spelling]
+        columns = () if spelling is None else snapshot.assets_called(spelling)
+        if columns:
+            return columns
 
-    return None
+    return ()
+
+
+def _two_assets(code: str, columns: Sequence[int], snapshot: MarketSnapshot) -> str:
+    own = " and ".join(f"{snapshot.codes[column]} ({snapshot.names[column]})" for column in columns)
+    return (
+        f"{code!r} is the code of two assets of {snapshot.meta.name}, one after the other: {own}; "
+        "give one of them another code in the market's files and in this one"
+    )
 
 
 def _examples(snapshot: MarketSnapshot) -> str:

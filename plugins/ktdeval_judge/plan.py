@@ -22,7 +22,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from ktdeval.errors import ConfigError
 from ktdeval.values import Value, decode_json, dumps_canonical, sha256_hex
@@ -50,6 +52,8 @@ class DeclaredPlan(Value):
     days: tuple[PlannedDay, ...]  #: in ascending order of day
     #: shares per lot, by code; a code that is not listed can be traded in any number of shares
     lots: dict[str, float]
+    #: codes by which the market names a renumbered asset: code -> first ISO day and code since then
+    labels: dict[str, tuple[tuple[str, str], ...]] = msgspec.field(default_factory=dict)
 
     @property
     def by_day(self) -> Mapping[str, PlannedDay]:
@@ -65,20 +69,31 @@ class DeclaredPlan(Value):
 
         return tuple(sorted(named))
 
+    def labels_on(self, day: str) -> dict[str, str]:
+        """Return the codes by which the market names renumbered assets on an ISO day, keyed by the
+        plan's codes.
+        """
+        return {
+            code: [label for first, label in own if first <= day][-1]
+            for code, own in self.labels.items()
+        }
+
     def encode(self) -> bytes:
         """Return the contents of the plan's file."""
         days = []
         for each in self.days:
             days.append({"day": each.day, "rows": list(map(list, each.rows))})
 
-        plain = {
+        plain: dict[str, Any] = {
             "version": self.version,
             "form": self.form,
             "others": self.others,
             "lots": dict(sorted(self.lots.items())),
             "days": days,
         }
-        return dumps_canonical(plain).encode()  # type: ignore[arg-type]  # lists are JSON
+        if self.labels:
+            plain["labels"] = {code: list(map(list, own)) for code, own in self.labels.items()}
+        return dumps_canonical(plain).encode()
 
     @property
     def sha256(self) -> str:
@@ -283,5 +298,10 @@ def scale_plan(plan: DeclaredPlan, times: int) -> DeclaredPlan:
 
 def _with(plan: DeclaredPlan, days: Sequence[PlannedDay], lots: dict[str, float]) -> DeclaredPlan:
     return DeclaredPlan(
-        version=plan.version, form=plan.form, others=plan.others, days=tuple(days), lots=lots
+        version=plan.version,
+        form=plan.form,
+        others=plan.others,
+        days=tuple(days),
+        lots=lots,
+        labels=plan.labels,
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache, partial
-from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.snapshots.array_cache import ArrayCache, Arrays, StoredRows
+from ktdeval.market.snapshots.asset_codes import AssetCodes
 from ktdeval.market.snapshots.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.snapshots.minutes import NO_MINUTES, MinuteBars
 from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
@@ -397,34 +397,20 @@ class MarketSnapshot:
         return {code: column for column, code in enumerate(self.codes)}
 
     @cached_property
-    def _spells_of(self) -> dict[str, list[NameSpell]]:
-        return {
-            code: list(spells)
-            for code, spells in groupby(self.spells, key=lambda spell: spell.code)
-        }
+    def _asset_codes(self) -> AssetCodes:
+        return AssetCodes(self.codes, self.names, self.spells)
 
     def name_asset(self, asset: int, row: int) -> tuple[str, str]:
         """Return the code and name of an asset on day `row`. If names are not dated, these are the
         same on all days. If names are dated but none covers the day, return the latest earlier
         code, or the first code if there is none, as both code and name.
         """
-        code = self.codes[asset]
-        day = str(self.days[row])
-        if not self.spells:
-            return code, self.names[asset]
+        return self._asset_codes.name_on(asset, str(self.days[row]))
 
-        spells = self._spells_of.get(code) or [NameSpell(code, "", day, code, code)]
-        spell = next((spell for spell in reversed(spells) if spell.first <= day), spells[0])
-        return spell.code_then, spell.name if spell.first <= day <= spell.last else spell.code_then
-
-    @cached_property
+    @property
     def former_codes(self) -> dict[str, str]:
         """Former code of a renumbered asset -> code of its column."""
-        return {
-            spell.code_then: spell.code
-            for spell in self.spells
-            if spell.code_then not in self.asset_index
-        }
+        return self._asset_codes.former
 
     def canonical(self, code: str) -> str:
         """Return the column code of the asset that has, or used to have, this code. Any other text
@@ -432,19 +418,17 @@ class MarketSnapshot:
         """
         return self.former_codes.get(code, code)
 
-    def asset_of(self, code: str, row: int) -> int | None:
-        """Return the column of the asset that, by day `row`, trades or has traded under `code`;
-        None if there is no such asset.
+    def assets_called(self, code: str) -> tuple[int, ...]:
+        """Return the columns of all assets that trade, have traded or will trade under `code`. Two
+        or more if another asset has taken over the code.
         """
-        column = self.asset_index.get(self.canonical(code))
-        if column is None or not self.spells or self.name_asset(column, row)[0] == code:
-            return column
+        return self._asset_codes.columns_of(code)
 
-        day = str(self.days[row])
-        spells = self._spells_of[self.codes[column]]
-        if any(spell.code_then == code and spell.first <= day for spell in spells):
-            return column
-        return None
+    def asset_of(self, code: str, row: int) -> int | None:
+        """Return the column of the asset that trades under `code` on day `row`, or else of the
+        asset that has traded under it last before that day; None if there is no such asset.
+        """
+        return self._asset_codes.column_on(code, str(self.days[row]))
 
     @property
     def benchmark(self) -> FloatArray:

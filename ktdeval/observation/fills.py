@@ -13,7 +13,8 @@ from ktdeval.observation.state_entries import ObservedOrder, first_number
 class Fill:
     """Outcome of all orders for one asset in a step."""
 
-    #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`, `booked`
+    #: `filled 5 % of NAV`, `filled 2 % of NAV, cut by cash`, `rejected: lot`, `booked`,
+    #: `not read: an unknown label`
     words: str
     is_traded: bool  #: True if the state shows that any order was filled
 
@@ -31,6 +32,8 @@ def fill_of(state: ObservedState, label: str) -> Fill | None:
         return None
 
     if not any(order.status for order in orders):
+        if all(order.label is None for order in orders):
+            return Fill("not read: an unknown label", is_traded=False)
         return Fill("booked", is_traded=True)  # an account at book value does not show outcomes
 
     rules = ", ".join(dict.fromkeys(order.rule for order in orders if order.rule))

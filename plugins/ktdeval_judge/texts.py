@@ -431,10 +431,12 @@ def _describe_unfilled(file: JudgeFile) -> Iterator[str]:
 
 
 def largest(unfilled: tuple[Unfilled, ...]) -> list[Unfilled]:
-    """Return the unfilled orders to show, impossible claims first, then the largest orders."""
+    """Return the unfilled orders to show: impossible claims and unread orders first, then the
+    largest orders.
+    """
 
     def by_size(each: Unfilled) -> tuple[bool, float, str, str]:
-        is_claim = each.reason in ("impossible_price", "before_decision", "short")
+        is_claim = each.reason in ("impossible_price", "before_decision", "short", "unknown")
         return not is_claim, -(each.missing or 0.0), each.day, each.code
 
     return sorted(unfilled, key=by_size)[:_SHOWN]

@@ -38,6 +38,7 @@ REASONS: Mapping[str, str] = {
     "short": "a short, but the venue is long only",
     "impossible_price": "the day's bar has no such price",
     "before_decision": "dated on or before the day of its signal",
+    "unknown": "not read: the text names no asset of this market that day",
 }
 """Executor rule, or finding on a declared trade -> text."""
 LEAST = 1e-4  #: an unfilled part below this share of the NAV is a rounding error
@@ -87,6 +88,7 @@ class _Outcomes:
         for step in self._ledger.steps:
             for order in step.fills:
                 if order.code is None:
+                    found.append(_unread(order, step))
                     continue
 
                 entry = self._entry(order, step, before)
@@ -156,6 +158,18 @@ def _joined(earlier: Unfilled, entry: Unfilled) -> Unfilled:
         until=entry.day,
         times=earlier.times + 1,
         missing=max(known, default=None),
+    )
+
+
+def _unread(order: OrderRecord, step: StepRecord) -> Unfilled:
+    """Return an order whose text names no asset, and whose size at market is therefore unknown."""
+    text = order.stock_id or "(no text)"
+    return Unfilled(
+        day=step.filled_on,
+        code=text,
+        side=order.side,
+        reason="unknown",
+        detail=f"not read: {text!r} names no asset of this market that day",
     )
 
 

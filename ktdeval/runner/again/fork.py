@@ -53,6 +53,13 @@ from ktdeval.values.seeds import derive_seed
 AGAIN = "asked again"  #: variant without any change
 
 
+def _unread(decision: Decision) -> tuple[str, ...]:
+    """Return the orders whose text names no asset, as in `ForkedDecision`."""
+    texts = decision.stock_ids or ("(no text)",) * len(decision.action)
+    ordered = zip(decision.action, texts, strict=True)
+    return tuple(f"{order.side} {text!r}" for order, text in ordered if order.asset is None)
+
+
 @dataclass(frozen=True)
 class Forked:
     """Variant of a step, with its sample number."""
@@ -225,6 +232,7 @@ class Forker:
             output_tokens=counts.output_tokens,
             failure=failure,
             is_call_failure=is_call_failure,
+            unread=_unread(decision),
         )
 
     def place(self, spec: EpisodeSpec, step: int) -> ForkPlace:

@@ -53,6 +53,8 @@ class ForkedDecision(Value):
     #: true: a call failed, and is repeated on the next start; false: the decision can't be
     #: requested
     is_call_failure: bool
+    #: orders whose text names no asset, as `BUY 'XYZ'`; no weight shows them
+    unread: tuple[str, ...] = ()
 
 
 class VariantFigures(Value):

@@ -370,6 +370,7 @@ def _fill_figures(
     numbered = sorted(enumerate(record.fills), key=lambda each: each[1].side != "SELL")
     for number, order in numbered:
         if order.code is None:
+            figures += FillFigures(ordered_minor=_unread_minor(order, record.open_nav_minor))
             continue
 
         asset = columns[order.code]
@@ -410,6 +411,15 @@ def _asked_minor(order: OrderRecord, held: int, nav_minor: int, asset: int, day:
     goal = round(order.target_weight * PPB) * nav_minor // PPB
     gap = goal - value_minor(held, price, unit)
     return max(0, gap if order.side == "BUY" else -gap)
+
+
+def _unread_minor(order: OrderRecord, nav_minor: int) -> int:
+    """Return the notional that an order for no asset of the market requests: that of a purchase by
+    weight. Of any other order it is unknown, and 0 here.
+    """
+    if order.target_weight is None or order.side != "BUY":
+        return 0
+    return round(max(0.0, order.target_weight) * PPB) * nav_minor // PPB
 
 
 def _execution_minor(shares: int, price_ticks: int, asset: int, day: TradingDay) -> int:

@@ -61,6 +61,7 @@ from ktdeval_compare.forks.fork_statistics import (
     variant_figures,
 )
 from ktdeval_compare.transplants.transplant_run import choose_tasks
+from ktdeval_compare.unread_orders import unread_notes
 
 PLACEBOS = ("order=shuffled", "labels=shuffled")
 #: number of samples for a model that samples; a deterministic model is called once
@@ -470,6 +471,11 @@ def _document(
             "a repeated step gave a different decision, so the model is not deterministic or has "
             f"changed; --samples {USUAL_SAMPLES} tests the changes against its own noise"
         )
+
+    unread: list[str] = []
+    for decision in decisions:
+        unread += decision.unread
+    notes += unread_notes(unread)
 
     asked = Asked.of(decisions, draws, settings.seed)
     rows = variant_figures(asked, plan.variants())

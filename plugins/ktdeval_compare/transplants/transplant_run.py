@@ -44,6 +44,7 @@ from ktdeval.values import (
 )
 from ktdeval_compare.transplants.transplant_figures import MEASURES, break_even, capital_line
 from ktdeval_compare.transplants.transplant_plot import curve_svg
+from ktdeval_compare.unread_orders import unread_notes
 
 _USUAL_STEPS = (1, 10, 100)  #: multiples of the run's own capital, if no capital is given
 
@@ -204,7 +205,15 @@ def _notes(made: Sequence[TransplantedTask]) -> list[str]:
     if any(map(_is_by_shares, _orders(made))):
         notes.append("orders by shares are scaled by the capital, in whole lots")
 
-    return notes
+    # every capital has the same orders
+    capital = min((each.trading.initial_cash for each in made), default=0)
+    first = [each for each in made if each.trading.initial_cash == capital]
+    unread = [
+        f"{order.side} {order.stock_id or '(no text)'!r}"
+        for order in _orders(first)
+        if order.code is None
+    ]
+    return notes + unread_notes(unread)
 
 
 def _is_by_shares(order: OrderRecord) -> bool:

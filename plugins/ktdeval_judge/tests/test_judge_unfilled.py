@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from ktdeval.harness import Decision
 from ktdeval.market import Instrument, MarketSnapshot
@@ -290,3 +292,23 @@ def test_reasons_are_counted_the_most_frequent_first() -> None:
     lot = Unfilled(day="2024-01-02", code=CODE, reason="lot", detail="")
     cash = Unfilled(day="2024-01-02", code=CODE, reason="cash", detail="")
     assert list(count_reasons([cash, lot, lot]).items()) == [("lot", 2), ("cash", 1)]
+
+
+def test_an_order_that_names_no_asset_is_listed_with_its_text(tmp_path: Path) -> None:
+    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    trading = rules()
+    path = tmp_path / "declared.csv"
+    path.write_text(buys("2024-01-01"))
+    made = market_plan(read_declared(path, ReadOptions()), market, trading)
+    ledger = executed(made, market, trading)
+    step = ledger.steps[0]
+    unread = structs.replace(
+        step.orders[0], code=None, stock_id="XYZ", status="rejected", rule="universe"
+    )
+    ledger = replace(ledger, steps=(structs.replace(step, orders=(unread,)), *ledger.steps[1:]))
+
+    (found,) = [
+        each for each in unfilled_of(made, ledger, market, trading) if each.reason == "unknown"
+    ]
+    assert (found.day, found.code, found.side) == ("2024-01-02", "XYZ", "BUY")
+    assert found.detail == "not read: 'XYZ' names no asset of this market that day"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ktdeval.values.strict_json import JsonValue
 
 _JUDGE = "judge.json"  #: file of a judgement, in the folder of its run
+_PUBLISHED = "published"  #: field of a report on a public board with the version of its form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class ChecklistOptions(JsonOptions):
 @click.argument("path", type=RunPath())
 @options_of(ChecklistOptions)
 def checklist(path: Path, options: ChecklistOptions) -> None:
-    """Fill a published checklist from what a run or a judgement recorded.
+    """Fill a published checklist from what a run, a judgement or a report on a board recorded.
 
     Each item has the facts of the card, or "not shown". Nothing is filled in by hand, and a fact that
     is shown need not be sound.
@@ -57,20 +58,19 @@ def checklist(path: Path, options: ChecklistOptions) -> None:
 
 def _records(path: Path) -> dict[str, JsonValue]:
     """Return the records of the cards at a path, keyed by file. For a judgement without a card,
-    return the judgement's own record.
+    return the judgement's own record; for a report of `ktdeval published show --json`, the report.
     """
     from ktdeval.cards.card_reading import card_files, load_card
-    from ktdeval.values.files import read_plain
-    from ktdeval.values.strict_json import loads_untrusted
+
+    if path.is_file():
+        report = _read_json(path)
+        if isinstance(report, dict) and _PUBLISHED in report:
+            return {str(path): {"published": report}}
 
     judgement: JsonValue = None
     document = path / _JUDGE
     if document.is_file():
-        try:
-            judgement = loads_untrusted(read_plain(document))
-        except ValueError as error:
-            raise StoreError(f"{document}: is not JSON: {error}") from error
-
+        judgement = _read_json(document)
         if not (path / "cards").is_dir():
             return {str(document): {"judge": judgement}}
 
@@ -79,6 +79,17 @@ def _records(path: Path) -> dict[str, JsonValue]:
         records[str(file)] = {"card": load_card(file).plain, "judge": judgement}
 
     return records
+
+
+def _read_json(path: Path) -> JsonValue:
+    """Return the content of a JSON file. Raises StoreError if it is not JSON."""
+    from ktdeval.values.files import read_plain
+    from ktdeval.values.strict_json import loads_untrusted
+
+    try:
+        return loads_untrusted(read_plain(path))
+    except ValueError as error:
+        raise StoreError(f"{path}: is not JSON: {error}") from error
 
 
 def _plain_checklist(

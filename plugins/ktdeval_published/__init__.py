@@ -12,6 +12,9 @@ def ktdeval_commands() -> list[Spec]:
     summary = "Execute a public board of trading agents again, and report what it shows."
     return [
         Spec(
-            "published", later("ktdeval_published.command:published"), summary, groups=("evaluate",)
+            "published",
+            later("ktdeval_published.command:published_group"),
+            summary,
+            groups=("evaluate",),
         )
     ]

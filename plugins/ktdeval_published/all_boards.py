@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.values import near_matches, temporary_folder
-from ktdeval_published.boards import BoardOptions, run_board
+from ktdeval_published.boards import BoardRunOptions, run_board
 from ktdeval_published.clone import open_clone, unpack
 from ktdeval_published.ranks_board import commits_path
-from ktdeval_published.recipe import Recipe, find_recipe, recipe_names
+from ktdeval_published.recipe import BoardRecipe, find_recipe, recipe_names
 from ktdeval_published.report import BoardReport
 
 
@@ -31,12 +31,12 @@ def run_all(
             recipe = find_recipe(name)
             folder = _folder_of(recipe, sources, unpacked)
             clone = open_clone(folder, recipe.source.commit)
-            options = BoardOptions(prices, commits_path(sources, recipe.archive), audited)
+            options = BoardRunOptions(prices, commits_path(sources, recipe.archive), audited)
             reports.append(run_board(recipe, clone, options))
     return reports
 
 
-def _folder_of(recipe: Recipe, sources: Path, unpacked: Path) -> Path:
+def _folder_of(recipe: BoardRecipe, sources: Path, unpacked: Path) -> Path:
     """Return the folder with a board's files; an archive is unpacked once."""
     if not recipe.archive:
         return sources

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktdeval_published.estimates import mean_of
-from ktdeval_published.recipe import Recipe
+from ktdeval_published.recipe import BoardRecipe
 from ktdeval_published.report import ArmEffect, EntrantReport
 
 
-def arm_effects(recipe: Recipe, entrants: Sequence[EntrantReport]) -> tuple[ArmEffect, ...]:
+def arm_effects(recipe: BoardRecipe, entrants: Sequence[EntrantReport]) -> tuple[ArmEffect, ...]:
     """Return the effect of each arm against the base, paired by entrant, in executed returns."""
     if recipe.arms is None:
         return ()

@@ -9,9 +9,16 @@ import msgspec
 import numpy as np
 
 from ktdeval.stats import holm
-from ktdeval_published.estimates import DailyPath, dsr_of, p_value_of, psr_of
+from ktdeval_published.estimates import GainPath, dsr_of, p_value_of, psr_of
 from ktdeval_published.prices import Array
-from ktdeval_published.report import Beats, EntrantReport, Luck
+from ktdeval_published.report import (
+    Beats,
+    BoardTotals,
+    CostLadder,
+    CutoffDays,
+    EntrantReport,
+    Luck,
+)
 
 LEVEL = 0.05
 
@@ -20,7 +27,7 @@ LEVEL = 0.05
 class Rivals:
     """What an entrant is compared with, over its own days."""
 
-    path: DailyPath
+    path: GainPath
     index: Array | None = None  #: daily returns of the index
     holding: Array | None = None  #: daily returns of holding every name
     random_p: float | None = None
@@ -32,9 +39,9 @@ def luck_of(rivals: Sequence[Rivals | None]) -> list[Luck]:
     """Return the tests of all entrants; an entrant without a path has none."""
     known = [one for one in rivals if one is not None]
     returns = [one.path.returns for one in known]
-    indexes = _corrected([_p_ahead(one, one.index) for one in known])
-    holdings = _corrected([_p_ahead(one, one.holding) for one in known])
-    randoms = _corrected([one.random_p for one in known])
+    indexes = _correct([_p_ahead(one, one.index) for one in known])
+    holdings = _correct([_p_ahead(one, one.holding) for one in known])
+    randoms = _correct([one.random_p for one in known])
 
     lucks = []
     for place, one in enumerate(known):
@@ -62,7 +69,7 @@ def _p_ahead(one: Rivals, other: Array | None) -> float | None:
     return p_value_of(one.path.returns - other)
 
 
-def _corrected(p_values: list[float | None]) -> list[tuple[float | None, float | None]]:
+def _correct(p_values: list[float | None]) -> list[tuple[float | None, float | None]]:
     return list(zip(p_values, holm(p_values), strict=True))
 
 
@@ -142,3 +149,34 @@ def add_luck(entrants: Sequence[EntrantReport], lucks: Sequence[Luck]) -> list[E
     return [
         msgspec.structs.replace(one, luck=luck) for one, luck in zip(entrants, lucks, strict=True)
     ]
+
+
+def totals_of(entrants: Sequence[EntrantReport]) -> BoardTotals:
+    """Return sums over the entrants. Days that are all unknown are no evidence: None."""
+    lives = [one.live for one in entrants if one.live is not None]
+    cutoffs = [one.cutoff for one in entrants if one.cutoff is not None]
+    fills = [one.fills for one in entrants if one.fills is not None]
+    ladders = [one.costs[0] for one in entrants if one.costs]
+    logs = [one.logs.logs for one in entrants if one.logs is not None]
+    known = any(live.before or live.after for live in lives)
+    return BoardTotals(
+        entrants=len(entrants),
+        unreadable=sum(bool(one.problem) for one in entrants),
+        before=sum(live.before for live in lives) if known else None,
+        after=sum(live.after for live in lives) if known else None,
+        unknown=sum(live.unknown for live in lives) if lives else None,
+        clean=sum(one.clean for one in cutoffs) if _is_known(cutoffs) else None,
+        orders=sum(one.orders for one in fills) if fills else None,
+        breaches=sum(sum(one.breaches.values()) for one in fills) if fills else None,
+        gains=sum(one.steps[0].gain > 0 for one in ladders) if ladders else None,
+        gains_at_5bp=sum(_gain_at(one, 5.0) > 0 for one in ladders) if ladders else None,
+        logs=sum(logs) if logs else None,
+    )
+
+
+def _is_known(cutoffs: Sequence[CutoffDays]) -> bool:
+    return any(one.clean or one.likely or one.no for one in cutoffs)
+
+
+def _gain_at(ladder: CostLadder, bps: float) -> float:
+    return next(step.gain for step in ladder.steps if step.bps == bps)

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 
 from ktdeval.market import find_venue
-from ktdeval_published.board_parts import beats_of, kendall_of
+from ktdeval_published.board_parts import beats_of, kendall_of, totals_of
 from ktdeval_published.clone import Clone
 from ktdeval_published.estimates import ceiling_of, power_of
 from ktdeval_published.publication import read_publication
-from ktdeval_published.recipe import Recipe
+from ktdeval_published.recipe import BoardRecipe
 from ktdeval_published.report import (
     REPORT_VERSION,
     ArmEffect,
@@ -21,13 +21,13 @@ from ktdeval_published.report import (
     CellEffect,
     DataFinding,
     EntrantReport,
-    Estimate,
+    IntervalEstimate,
 )
 from ktdeval_published.verdict import finding_texts, sentence_of
 
 
 @dataclass(frozen=True)
-class BoardOptions:
+class BoardRunOptions:
     """Further files and choices of a run."""
 
     prices: Path | None = None  #: folder of price tables that the clone lacks
@@ -51,7 +51,7 @@ class BoardParts:
     limits: tuple[str, ...] = ()
 
 
-def run_board(recipe: Recipe, clone: Clone, options: BoardOptions) -> BoardReport:
+def run_board(recipe: BoardRecipe, clone: Clone, options: BoardRunOptions) -> BoardReport:
     """Return the report of a board. Raises a KtdevalError, in one line, for a file that is missing
     or has another form.
     """
@@ -61,14 +61,14 @@ def run_board(recipe: Recipe, clone: Clone, options: BoardOptions) -> BoardRepor
     return msgspec.structs.replace(with_findings, sentence=sentence_of(with_findings))
 
 
-def _report(recipe: Recipe, clone: Clone, parts: BoardParts) -> BoardReport:
+def _report(recipe: BoardRecipe, clone: Clone, parts: BoardParts) -> BoardReport:
     entrants = parts.entrants
     tau, pairs = kendall_of(entrants)
     days = _longest(entrants)
     known = [one for one in entrants if _estimate(one).value is not None]
     best = max(known, key=lambda one: _estimate(one).value or 0.0, default=None)
     return BoardReport(
-        report=REPORT_VERSION,
+        published=REPORT_VERSION,
         name=recipe.name,
         title=recipe.title,
         repository=recipe.source.repository,
@@ -84,10 +84,11 @@ def _report(recipe: Recipe, clone: Clone, parts: BoardParts) -> BoardReport:
         sentence="",
         findings=(),
         entrants=tuple(entrants),
+        totals=totals_of(entrants),
         kendall_tau=tau,
         kendall_n=pairs,
         ceiling=ceiling_of(len(known), days, recipe.days_a_year),
-        best=Estimate() if best is None else _estimate(best),
+        best=IntervalEstimate() if best is None else _estimate(best),
         best_name="" if best is None else best.name,
         beats=parts.beats,
         data=parts.data,
@@ -104,9 +105,9 @@ def _report(recipe: Recipe, clone: Clone, parts: BoardParts) -> BoardReport:
     )
 
 
-def _estimate(one: EntrantReport) -> Estimate:
+def _estimate(one: EntrantReport) -> IntervalEstimate:
     track = one.executed or one.declared
-    return Estimate() if track is None else track.sharpe
+    return IntervalEstimate() if track is None else track.sharpe
 
 
 def _longest(entrants: list[EntrantReport]) -> int:
@@ -114,7 +115,7 @@ def _longest(entrants: list[EntrantReport]) -> int:
     return max((track.days for track in tracks if track is not None), default=0)
 
 
-def _of_positions(recipe: Recipe, clone: Clone, options: BoardOptions) -> BoardParts:
+def _of_positions(recipe: BoardRecipe, clone: Clone, options: BoardRunOptions) -> BoardParts:
     from ktdeval_published.arms import arm_effects  # noqa: PLC0415 - each form brings its own
     from ktdeval_published.positions_board import (  # noqa: PLC0415
         open_market,
@@ -148,7 +149,7 @@ def _of_positions(recipe: Recipe, clone: Clone, options: BoardOptions) -> BoardP
     )
 
 
-def _of_ranks(recipe: Recipe, clone: Clone, options: BoardOptions) -> BoardParts:
+def _of_ranks(recipe: BoardRecipe, clone: Clone, options: BoardRunOptions) -> BoardParts:
     from ktdeval_published.ranks_board import (  # noqa: PLC0415 - each form brings its own
         open_ranks_market,
         ranks_entrants,
@@ -173,7 +174,7 @@ def _of_ranks(recipe: Recipe, clone: Clone, options: BoardOptions) -> BoardParts
     )
 
 
-def _of_series(recipe: Recipe, clone: Clone, _options: BoardOptions) -> BoardParts:
+def _of_series(recipe: BoardRecipe, clone: Clone, _options: BoardRunOptions) -> BoardParts:
     from ktdeval_published.series_board import series_parts  # noqa: PLC0415
 
     entrants, data = series_parts(recipe, clone)
@@ -187,7 +188,7 @@ def _of_series(recipe: Recipe, clone: Clone, _options: BoardOptions) -> BoardPar
     )
 
 
-def _of_cells(recipe: Recipe, clone: Clone, _options: BoardOptions) -> BoardParts:
+def _of_cells(recipe: BoardRecipe, clone: Clone, _options: BoardRunOptions) -> BoardParts:
     from ktdeval_published.cells_board import cells_parts  # noqa: PLC0415
 
     cells, data = cells_parts(recipe, clone)
@@ -200,7 +201,7 @@ def _of_cells(recipe: Recipe, clone: Clone, _options: BoardOptions) -> BoardPart
     )
 
 
-def _of_closed_trades(recipe: Recipe, clone: Clone, _options: BoardOptions) -> BoardParts:
+def _of_closed_trades(recipe: BoardRecipe, clone: Clone, _options: BoardRunOptions) -> BoardParts:
     from ktdeval_published.closed_board import closed_parts  # noqa: PLC0415
 
     entrants, data = closed_parts(recipe, clone)

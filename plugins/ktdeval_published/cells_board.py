@@ -12,8 +12,8 @@ from ktdeval.stats import student_quantile
 from ktdeval.values import open_parquet
 from ktdeval_published.clone import Clone
 from ktdeval_published.prices import Array
-from ktdeval_published.recipe import Cells, Recipe
-from ktdeval_published.report import CellEffect, DataFinding, Estimate
+from ktdeval_published.recipe import BoardRecipe, RecipeCells
+from ktdeval_published.report import CellEffect, DataFinding, IntervalEstimate
 
 KEYS = ["selection", "window", "ticker"]
 _TABLE = [*KEYS, "strategy", "date", "equity"]
@@ -22,13 +22,13 @@ _TOP = 0.01  #: share of the best cells that is left out to show their weight
 
 
 def cells_parts(
-    recipe: Recipe, clone: Clone
+    recipe: BoardRecipe, clone: Clone
 ) -> tuple[tuple[CellEffect, ...], tuple[DataFinding, ...]]:
     """Return the effect of each strategy against holding, over the cells that all have."""
     of = recipe.cells
     assert of is not None, "the recipe was checked"
     returns = _returns(recipe, clone, of)
-    stated = _stated(clone, of)
+    stated = _read_claims(clone, of)
     whole = returns.dropna()
     effects = tuple(_effect(name, of, whole, returns, stated) for name in of.entrants)
     left_out = {name: int(returns[name].notna().sum()) - len(whole) for name in of.entrants}
@@ -54,7 +54,7 @@ def cells_parts(
     return effects, tuple(one for one in findings if one.count)
 
 
-def _returns(recipe: Recipe, clone: Clone, of: Cells) -> pd.DataFrame:
+def _returns(recipe: BoardRecipe, clone: Clone, of: RecipeCells) -> pd.DataFrame:
     """Return the total return of each cell (rows) by strategy (columns); NaN where there is no
     account.
     """
@@ -75,7 +75,7 @@ def _returns(recipe: Recipe, clone: Clone, of: Cells) -> pd.DataFrame:
     return (last / of.base - 1).unstack("strategy")[names]
 
 
-def _stated(clone: Clone, of: Cells) -> pd.DataFrame:
+def _read_claims(clone: Clone, of: RecipeCells) -> pd.DataFrame:
     path = clone.path(of.claims)
     table = pd.read_csv(path, compression="infer")
     missing = [name for name in (*KEYS, "strategy", "total_return") if name not in table]
@@ -85,7 +85,7 @@ def _stated(clone: Clone, of: Cells) -> pd.DataFrame:
 
 
 def _effect(
-    name: str, of: Cells, whole: pd.DataFrame, returns: pd.DataFrame, stated: pd.DataFrame
+    name: str, of: RecipeCells, whole: pd.DataFrame, returns: pd.DataFrame, stated: pd.DataFrame
 ) -> CellEffect:
     difference = (whole[name] - whole[of.holding]).to_numpy(float)
     windows = whole.index.get_level_values("window")
@@ -108,14 +108,14 @@ def _effect(
     )
 
 
-def clustered_mean(values: Array, years: np.ndarray) -> Estimate:
+def clustered_mean(values: Array, years: np.ndarray) -> IntervalEstimate:
     """Return the mean with a 95 % interval, clustered by start year. The covariance of neighbouring
     years is added, as windows of two years overlap by one.
     """
     mean = float(values.mean())
     groups = np.unique(years)
     if len(groups) < 3:
-        return Estimate(value=mean, n=len(values), reason="fewer than three start years")
+        return IntervalEstimate(value=mean, n=len(values), reason="fewer than three start years")
 
     sums = np.array([(values[years == year] - mean).sum() for year in groups])
     variance = float(sums @ sums)
@@ -124,7 +124,7 @@ def clustered_mean(values: Array, years: np.ndarray) -> Estimate:
     correction = len(groups) / (len(groups) - 1)
     error = math.sqrt(max(both, variance) * correction) / len(values)
     half = student_quantile(len(groups) - 1, 0.975) * error
-    return Estimate(
+    return IntervalEstimate(
         value=mean, low=mean - half, high=mean + half, n=len(values), kind="clusters of start years"
     )
 

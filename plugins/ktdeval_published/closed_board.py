@@ -14,10 +14,10 @@ from ktdeval_published.board_parts import Rivals, add_luck, luck_of
 from ktdeval_published.clone import Clone
 from ktdeval_published.cost_ladder import ladder_of_gains
 from ktdeval_published.cutoffs import cutoff_days
-from ktdeval_published.estimates import DailyPath, track_of
+from ktdeval_published.estimates import GainPath, track_of
 from ktdeval_published.positions_board import live_of
 from ktdeval_published.prices import Stamps
-from ktdeval_published.recipe import Recipe
+from ktdeval_published.recipe import BoardRecipe
 from ktdeval_published.report import Cause, DataFinding, EntrantReport
 
 _ROLES = {
@@ -35,7 +35,7 @@ _CENT = 0.005
 
 
 def closed_parts(
-    recipe: Recipe, clone: Clone
+    recipe: BoardRecipe, clone: Clone
 ) -> tuple[list[EntrantReport], tuple[DataFinding, ...]]:
     """Return the entrants with their stated and own profits, and the faults of the data."""
     rows = _read_rows(recipe, clone)
@@ -51,7 +51,7 @@ def closed_parts(
     return add_luck(reports, luck_of(rivals)), _findings(recipe, clone, rows, by_name)
 
 
-def _read_rows(recipe: Recipe, clone: Clone) -> list[dict[str, Any]]:
+def _read_rows(recipe: BoardRecipe, clone: Clone) -> list[dict[str, Any]]:
     """Return the trades with one key a role. Raises DataError for a field that is missing."""
     roles = {**_ROLES, **recipe.columns.other}
     where = clone.root / recipe.path
@@ -80,8 +80,8 @@ def own_profit(row: dict[str, Any]) -> float:
 
 
 def _report(
-    recipe: Recipe, name: str, rows: list[dict[str, Any]]
-) -> tuple[EntrantReport, DailyPath]:
+    recipe: BoardRecipe, name: str, rows: list[dict[str, Any]]
+) -> tuple[EntrantReport, GainPath]:
     stated = [float(row["net"]) for row in rows]
     gross = [own_profit(row) for row in rows]
     fees = [float(row["fee"]) for row in rows]
@@ -119,18 +119,18 @@ def _report(
     return report, declared
 
 
-def _path(days: list[np.datetime64], gains: list[float], capital: float | None) -> DailyPath:
+def _path(days: list[np.datetime64], gains: list[float], capital: float | None) -> GainPath:
     """Return the daily sums of closed trades, over all days from the first to the last."""
     first, last = min(days), max(days)
     span: Stamps = np.arange(first, last + np.timedelta64(1, "D"))
     sums = np.zeros(len(span))
     for day, gain in zip(days, gains, strict=True):
         sums[int((day - first).astype(int))] += gain
-    return DailyPath(span, sums, capital)
+    return GainPath(span, sums, capital)
 
 
 def _findings(
-    recipe: Recipe,
+    recipe: BoardRecipe,
     clone: Clone,
     rows: list[dict[str, Any]],
     by_name: dict[str, list[dict[str, Any]]],
@@ -160,7 +160,7 @@ def _findings(
     return tuple(one for one in findings if one.count)
 
 
-def _empty_files(recipe: Recipe, clone: Clone) -> list[DataFinding]:
+def _empty_files(recipe: BoardRecipe, clone: Clone) -> list[DataFinding]:
     folder = (clone.root / recipe.path).parent
     empty = sorted(
         path.name for path in folder.iterdir() if path.is_file() and not path.stat().st_size

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedOptions(JsonOptions):
+class BoardOutputOptions(JsonOptions):
     """Options that `show` and `table` share."""
 
     prices: Path | None = flag(
@@ -48,7 +48,7 @@ class PublishedOptions(JsonOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowOptions(PublishedOptions):
+class BoardShowOptions(BoardOutputOptions):
     """Options for `show`."""
 
     source: Path = flag(
@@ -69,7 +69,7 @@ class ShowOptions(PublishedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(PublishedOptions):
+class BoardTableOptions(BoardOutputOptions):
     """Options for `table`."""
 
     sources: Path = flag(
@@ -80,8 +80,8 @@ class TableOptions(PublishedOptions):
     only: tuple[str, ...] = flag((), metavar="NAME,…", help="boards to show [default: all]")
 
 
-@click.group()
-def published() -> None:
+@click.group(name="published")
+def published_group() -> None:
     """Execute public boards of trading agents again, and report what they show.
 
     A board is a recipe: YAML that names its files, its market, and the moment of publication. Nothing
@@ -90,7 +90,7 @@ def published() -> None:
 
 
 @example("ktdeval published list")
-@published.command(name="list")
+@published_group.command(name="list")
 @options_of(JsonOptions)
 def list_recipes(options: JsonOptions) -> None:
     """List the bundled recipes with their repositories and commits."""
@@ -120,24 +120,24 @@ def list_recipes(options: JsonOptions) -> None:
 
 
 @example("ktdeval published show agent-stock-benchmark --source AgentStockBenchmarkResults")
-@published.command()
+@published_group.command()
 @click.argument("name", metavar="NAME|RECIPE.yaml")
-@options_of(ShowOptions)
+@options_of(BoardShowOptions)
 @click.pass_context
-def show(context: click.Context, /, name: str, options: ShowOptions) -> None:
+def show(context: click.Context, /, name: str, options: BoardShowOptions) -> None:
     """Show one board: all entrants as declared and as executed, and what was found.
 
     NAME is a bundled recipe (`ktdeval published list`) or a path to a YAML file. The clone must be
     at the commit of the recipe.
     """
-    from ktdeval_published.boards import BoardOptions, run_board
+    from ktdeval_published.boards import BoardRunOptions, run_board
     from ktdeval_published.clone import open_clone
     from ktdeval_published.late_days import late_days
     from ktdeval_published.recipe import find_recipe
 
     recipe = find_recipe(name)
     clone = open_clone(options.source, recipe.source.commit)
-    chosen = BoardOptions(options.prices, options.commits, not options.no_logs)
+    chosen = BoardRunOptions(options.prices, options.commits, not options.no_logs)
     report = run_board(recipe, clone, chosen)
     _give([report], options)
     if options.fail_on == "nothing":
@@ -150,9 +150,9 @@ def show(context: click.Context, /, name: str, options: ShowOptions) -> None:
 
 
 @example("ktdeval published table --sources boards --as markdown --out published-agents.md")
-@published.command()
-@options_of(TableOptions)
-def table(options: TableOptions) -> None:
+@published_group.command()
+@options_of(BoardTableOptions)
+def table(options: BoardTableOptions) -> None:
     """Show all bundled boards, each from its clone or archive in a folder.
 
     FOLDER holds for each board a clone named as in the recipe's `archive`, or that name with
@@ -164,14 +164,14 @@ def table(options: TableOptions) -> None:
     _give(reports, options)
 
 
-def _give(reports: list[BoardReport], options: PublishedOptions) -> None:
+def _give(reports: list[BoardReport], options: BoardOutputOptions) -> None:
     """Print the reports, or write them to a file."""
     if options.as_json:
         documents = [to_object(report) for report in reports]
         print_json(documents[0] if len(documents) == 1 else documents)
         return
 
-    text = _rendered(reports, options)
+    text = _render(reports, options)
     if text is None:
         _print_reports(reports)
         return
@@ -182,7 +182,7 @@ def _give(reports: list[BoardReport], options: PublishedOptions) -> None:
     click.echo(f"wrote {options.out}")
 
 
-def _rendered(reports: list[BoardReport], options: PublishedOptions) -> str | None:
+def _render(reports: list[BoardReport], options: BoardOutputOptions) -> str | None:
     """Return the reports in the chosen form; None for text."""
     if options.form == "text":
         if options.out is not None:

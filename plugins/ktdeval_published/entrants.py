@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from ktdeval.errors import DataError
 from ktdeval_published.clone import Clone
-from ktdeval_published.recipe import Recipe
+from ktdeval_published.recipe import BoardRecipe
 
 
 @dataclass(frozen=True)
-class Entrant:
+class BoardEntrant:
     """Entrant with its file."""
 
     name: str
@@ -21,13 +21,13 @@ class Entrant:
     logs: str = ""  #: pattern of its logs
 
 
-def find_entrants(recipe: Recipe, clone: Clone) -> list[Entrant]:
+def find_entrants(recipe: BoardRecipe, clone: Clone) -> list[BoardEntrant]:
     """Return the entrants that a recipe names, sorted by arm and name. Raises DataError if a glob
     matches nothing.
     """
     of = recipe.entrants
     found = [
-        Entrant(
+        BoardEntrant(
             name=one.name,
             path=one.path,
             arm=one.arm,
@@ -47,6 +47,6 @@ def find_entrants(recipe: Recipe, clone: Clone) -> list[Entrant]:
         for (name, arm), inside in names.items():
             logs = of.logs.replace("{entrant}", name).replace("{arm}", arm)
             model = of.models.get(name, name)
-            found.append(Entrant(name, inside, arm, name, model, logs))
+            found.append(BoardEntrant(name, inside, arm, name, model, logs))
 
     return found

@@ -19,7 +19,7 @@ from ktdeval.stats import (
     student_quantile,
 )
 from ktdeval_published.prices import Array, Stamps
-from ktdeval_published.report import Estimate, Power, Track
+from ktdeval_published.report import AccountTrack, IntervalEstimate, Power
 
 MIN_BLOCKS = 20  #: days from which on days are resampled in blocks
 MIN_DAYS = 5
@@ -27,7 +27,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class DailyPath:
+class GainPath:
     """Daily gains of an account, in currency."""
 
     days: Stamps  #: [D]
@@ -48,12 +48,12 @@ class DailyPath:
         return np.asarray(self.returns[chosen])
 
 
-def path_of_nav(days: Stamps, nav: Array, capital: float) -> DailyPath:
+def path_of_nav(days: Stamps, nav: Array, capital: float) -> GainPath:
     """Return the path of an account value at each day's close, from its capital before."""
-    return DailyPath(days, np.diff(np.concatenate([[capital], nav])), capital)
+    return GainPath(days, np.diff(np.concatenate([[capital], nav])), capital)
 
 
-def track_of(path: DailyPath, a_year: int) -> Track:
+def track_of(path: GainPath, a_year: int) -> AccountTrack:
     """Return the figures of a path."""
     gain = math.fsum(path.gains)
     levels = np.concatenate([[0.0], np.cumsum(path.gains)])
@@ -65,7 +65,7 @@ def track_of(path: DailyPath, a_year: int) -> Track:
     else:
         drop = np.maximum.accumulate(levels) - levels
 
-    return Track(
+    return AccountTrack(
         gain=gain,
         total_return=total,
         sharpe=sharpe_of(path.returns, a_year),
@@ -76,44 +76,46 @@ def track_of(path: DailyPath, a_year: int) -> Track:
     )
 
 
-def sharpe_of(returns: Array, a_year: int) -> Estimate:
+def sharpe_of(returns: Array, a_year: int) -> IntervalEstimate:
     """Return the annual Sharpe ratio of daily returns with a 95 % interval: from resampled blocks
     of days, or with fewer than 20 days from the error of the ratio and Student's quantile.
     """
     n = len(returns)
     if n < 2 or has_no_variance(float(np.std(returns))):
-        return Estimate(n=n, reason="fewer than two days" if n < 2 else "no variance")
+        return IntervalEstimate(n=n, reason="fewer than two days" if n < 2 else "no variance")
 
     value = float(np.mean(returns) / np.std(returns, ddof=1)) * math.sqrt(a_year)
     if n < MIN_DAYS:
-        return Estimate(value=value, n=n, reason=f"no interval with fewer than {MIN_DAYS} days")
+        return IntervalEstimate(
+            value=value, n=n, reason=f"no interval with fewer than {MIN_DAYS} days"
+        )
     if n >= MIN_BLOCKS:
         interval = Bootstrap(np.asarray(returns)).ratio(a_year)
         if interval.low is not None:
-            return Estimate(
+            return IntervalEstimate(
                 value=value, low=interval.low, high=interval.high, n=n, kind="blocks of days"
             )
 
     shape = shape_of(returns)
     error = math.sqrt(max(shape.error_variance, 0.0) / (n - 1))
     half = student_quantile(n - 1, 1 - (1 - LEVEL) / 2) * error * math.sqrt(a_year)
-    return Estimate(
+    return IntervalEstimate(
         value=value, low=value - half, high=value + half, n=n, kind="error of the ratio"
     )
 
 
-def mean_of(values: Sequence[float]) -> Estimate:
+def mean_of(values: Sequence[float]) -> IntervalEstimate:
     """Return the mean with Student's 95 % interval."""
     n = len(values)
     if not n:
-        return Estimate(reason="no pairs")
+        return IntervalEstimate(reason="no pairs")
     value = math.fsum(values) / n
     if n < 3:
-        return Estimate(value=value, n=n, reason="no interval with fewer than three")
+        return IntervalEstimate(value=value, n=n, reason="no interval with fewer than three")
 
     spread = float(np.std(values, ddof=1))
     half = student_quantile(n - 1, 1 - (1 - LEVEL) / 2) * spread / math.sqrt(n)
-    return Estimate(value=value, low=value - half, high=value + half, n=n, kind="t")
+    return IntervalEstimate(value=value, low=value - half, high=value + half, n=n, kind="t")
 
 
 def psr_of(returns: Array) -> float | None:

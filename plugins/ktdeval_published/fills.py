@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ktdeval.market import Venue
-from ktdeval_published.forms.position_rows import DeclaredAccount, Order
-from ktdeval_published.prices import Bars
+from ktdeval_published.forms.position_rows import DeclaredAccount, RowOrder
+from ktdeval_published.prices import BoardBars
 
 OPEN_OF_DAY = "open of the day"
 OPEN_OF_BAR = "open of the bar"
@@ -20,14 +20,16 @@ NO_BAR = "no bar"
 _CENT = 0.011  #: rounding of cash that an implied price can bear, in currency
 
 
-def infer_fills(orders: Sequence[Order], bars: Bars, daily: Bars | None) -> dict[str, int]:
+def infer_fills(
+    orders: Sequence[RowOrder], bars: BoardBars, daily: BoardBars | None
+) -> dict[str, int]:
     """Return how many orders were filled at which price. `daily`: bars whose open is that of the
     exchange's day, if the bars within days do not begin with it.
     """
     return dict(Counter(_fill_of(order, bars, daily) for order in orders))
 
 
-def _fill_of(order: Order, bars: Bars, daily: Bars | None) -> str:
+def _fill_of(order: RowOrder, bars: BoardBars, daily: BoardBars | None) -> str:
     column = bars.column.get(order.symbol)
     rows = bars.day_rows.get(order.day)
     if column is None or rows is None:
@@ -45,7 +47,7 @@ def _fill_of(order: Order, bars: Bars, daily: Bars | None) -> str:
     return _name(order, day_open, float(bars.open[row, column]), float(bars.close[row, column]))
 
 
-def _name(order: Order, day_open: float, bar_open: float, bar_close: float) -> str:
+def _name(order: RowOrder, day_open: float, bar_open: float, bar_close: float) -> str:
     is_day = _is_equal(order, day_open)
     is_bar = _is_equal(order, bar_open)
     if is_day and is_bar:
@@ -59,7 +61,7 @@ def _name(order: Order, day_open: float, bar_open: float, bar_close: float) -> s
     return OTHER
 
 
-def _is_equal(order: Order, price: float) -> bool:
+def _is_equal(order: RowOrder, price: float) -> bool:
     """Return whether a price is the implied one, within the rounding of cash."""
     implied = order.price
     if order.amount:
@@ -91,7 +93,7 @@ def breaches_of(account: DeclaredAccount, venue: Venue, star_lot: float) -> dict
     return dict(found)
 
 
-def _broken_by_buy(order: Order, venue: Venue, star_lot: float) -> list[str]:
+def _broken_by_buy(order: RowOrder, venue: Venue, star_lot: float) -> list[str]:
     broken = []
     lot = venue.lot_steps / venue.steps_per_unit
     if venue.lot_steps > 1 and abs(order.quantity / lot - round(order.quantity / lot)) > 1e-9:

@@ -8,10 +8,10 @@ from ktdeval.errors import UsageError
 from ktdeval_published.clone import Clone
 from ktdeval_published.publication import close_of, read_publication
 from ktdeval_published.ranks_board import open_ranks_market
-from ktdeval_published.recipe import Recipe
+from ktdeval_published.recipe import BoardRecipe
 
 
-def late_days(recipe: Recipe, clone: Clone, commits: Path | None, since: str) -> list[str]:
+def late_days(recipe: BoardRecipe, clone: Clone, commits: Path | None, since: str) -> list[str]:
     """Return a line for each entrant and day whose file was first committed after the deadline.
     Raises UsageError for a form whose files are not one a day.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktdeval_published.report import BoardReport, EntrantReport, Estimate
+from ktdeval_published.report import BoardReport, EntrantReport, IntervalEstimate
 from ktdeval_published.texts import interval_text, result_text
 from ktdeval_published.words import NONE, number
 
@@ -90,7 +90,7 @@ def _entrant(one: EntrantReport, has_repair: bool, columns: int) -> list[str]:
     if one.problem:
         return [one.name, f"not readable: {one.problem}", *([""] * (columns - 2))]
     track = one.executed or one.declared
-    sharpe = Estimate() if track is None else track.sharpe
+    sharpe = IntervalEstimate() if track is None else track.sharpe
     live = NONE
     if one.live is not None:
         live = f"{one.live.before} / {one.live.after} / {one.live.unknown}"

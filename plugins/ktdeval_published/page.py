@@ -18,6 +18,15 @@ from ktdeval_published.texts import HEADS, table_rows
 _POLICY = content_security_policy("'none'", "'unsafe-inline'", "data:")
 
 
+_LAYOUT = """
+body { max-width: 76rem; margin: 0 auto; padding: 1rem 1.2rem 3rem; }
+section { margin-top: 2.5rem; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(22rem, 1fr)); gap: 1rem; }
+.plots figure { margin: 0; }
+.plots svg { max-width: 100%; height: auto; }
+"""
+
+
 @dataclass(frozen=True)
 class BoardView:
     """Board as the template shows it."""
@@ -39,6 +48,6 @@ def page_of(reports: Sequence[BoardReport]) -> str:
         "boards": views,
         "heads": HEADS,
         "policy": _POLICY,
-        "style": Markup(stylesheet()),  # noqa: S704 - files of the kit
+        "style": Markup(stylesheet() + _LAYOUT),  # noqa: S704 - files of the kit
     }
     return template.render(values)

@@ -22,7 +22,7 @@ from ktdeval_pages.marks import (
     whole_spec,
 )
 from ktdeval_pages.rendering import svg_of
-from ktdeval_published.report import BoardReport, EntrantReport, Track
+from ktdeval_published.report import AccountTrack, BoardReport, EntrantReport
 
 _WIDTH = 400
 _ROW = 22  #: height of an entrant, in pixels
@@ -74,7 +74,7 @@ def _names(entrants: Sequence[EntrantReport]) -> Spec:
     }
 
 
-def _result(track: Track) -> float:
+def _result(track: AccountTrack) -> float:
     """Return a result in the unit of the picture: per cent, or currency without a capital."""
     if track.total_return is not None:
         return 100 * track.total_return
@@ -112,7 +112,7 @@ def _declared_picture(report: BoardReport) -> Picture | None:
     drawn = [
         stroke_at(0.0, x, "x"),
         layer("rule", {**interval(x, "x"), "y": y}, spans, color=light("muted"), strokeWidth=1.5),
-        layer("point", {"x": x, "y": y, "fill": colour}, rows, opacity=1, size=55, strokeWidth=0),
+        layer("point", {"x": x, "y": y, "color": colour}, rows, filled=True, opacity=1, size=55),
     ]
     text = "; ".join(
         f"{one.name} {_result(one.declared):.2f} declared, {_result(one.executed):.2f} executed"
@@ -154,20 +154,17 @@ def _live_picture(report: BoardReport) -> Picture | None:
             rows.append(row)
 
     x = measure("value", "annual Sharpe ratio, with its 95 % interval", grid=True)
-    y = {**_names(entrants)}
+    y = _names(entrants)
     offset = {"yOffset": {"field": "name", "type": "nominal", "sort": names}}
-    series = series_of(names)
-    colours = [light(one.token) for one in series]
-    fill = _colours(names, colours)
-    stroke = {**fill, "legend": None}
+    colour = _colours(names, [light(one.token) for one in series_of(names)])
+    place = {"y": y, **offset, "color": colour}
     bars = [row for row in rows if "low" in row]
     points = [row for row in rows if row["value"] is not None]
     drawn = [
         stroke_at(0.0, x, "x"),
-        layer("rule", {**interval(x, "x"), "y": y, **offset, "stroke": stroke}, bars, strokeWidth=2),
-        layer("point", {"x": x, "y": y, **offset, "fill": fill}, points, opacity=1, size=40,
-              strokeWidth=0),
-    ]  # fmt: skip
+        layer("rule", {**interval(x, "x"), **place}, bars, strokeWidth=2),
+        layer("point", {"x": x, **place}, points, filled=True, opacity=1, size=40),
+    ]
     text = "; ".join(f"{row['entrant']}, {row['name']}: {row['value']:.2f}" for row in points)
     note = "Days by the moment of publication; an interval that holds zero is no evidence."
     return _draw("Live against backfilled", note, text, _picture(drawn, 2 * len(entrants)))

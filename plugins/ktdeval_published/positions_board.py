@@ -17,18 +17,18 @@ from ktdeval_published.board_parts import Rivals, add_luck, luck_of, with_ranks
 from ktdeval_published.clone import Clone
 from ktdeval_published.cost_ladder import ladder_of_gains
 from ktdeval_published.cutoffs import cutoff_days
-from ktdeval_published.entrants import Entrant, find_entrants
-from ktdeval_published.estimates import DailyPath, path_of_nav, sharpe_of, track_of
+from ktdeval_published.entrants import BoardEntrant, find_entrants
+from ktdeval_published.estimates import GainPath, path_of_nav, sharpe_of, track_of
 from ktdeval_published.fills import breaches_of, infer_fills
 from ktdeval_published.forms.position_rows import DeclaredAccount, read_account
 from ktdeval_published.logs import ReadLogs, read_logs
-from ktdeval_published.prices import Array, Bars, Stamps, read_bars
+from ktdeval_published.prices import Array, BoardBars, Stamps, read_bars
 from ktdeval_published.publication import Status
 from ktdeval_published.random_names import random_final_values
-from ktdeval_published.recipe import Market, Recipe
+from ktdeval_published.recipe import BoardMarket, BoardRecipe
 from ktdeval_published.replay import (
     Replay,
-    Terms,
+    ReplayTerms,
     declared_nav,
     execute,
     honest_gap,
@@ -43,12 +43,12 @@ from ktdeval_published.report import Cause, CostLadder, EntrantReport, Fills, Li
 class PositionsMarket:
     """Market of a board of position rows."""
 
-    recipe: Recipe
-    market: Market
+    recipe: BoardRecipe
+    market: BoardMarket
     venue: Venue
-    bars: Bars
-    daily: Bars | None  #: daily bars of the same market
-    index: Bars | None
+    bars: BoardBars
+    daily: BoardBars | None  #: daily bars of the same market
+    index: BoardBars | None
     prices_folder: Path | None
 
 
@@ -56,12 +56,12 @@ class PositionsMarket:
 class ReadEntrant:
     """Entrant with its account; without one, the reason."""
 
-    entrant: Entrant
+    entrant: BoardEntrant
     account: DeclaredAccount | None
     problem: str = ""
 
 
-def open_market(recipe: Recipe, clone: Clone, prices: Path | None) -> PositionsMarket:
+def open_market(recipe: BoardRecipe, clone: Clone, prices: Path | None) -> PositionsMarket:
     """Read the prices of a board. `prices`: folder of further price tables, if any."""
     market = recipe.market
     assert market is not None, "the recipe was checked"
@@ -79,7 +79,7 @@ def open_market(recipe: Recipe, clone: Clone, prices: Path | None) -> PositionsM
     return PositionsMarket(recipe, market, find_venue(market.venue), bars, daily, index, prices)
 
 
-def read_entrants(recipe: Recipe, clone: Clone, bars: Bars) -> list[ReadEntrant]:
+def read_entrants(recipe: BoardRecipe, clone: Clone, bars: BoardBars) -> list[ReadEntrant]:
     """Read all accounts. An account that can't be read keeps its reason."""
     found = []
     for entrant in find_entrants(recipe, clone):
@@ -96,7 +96,7 @@ def read_entrants(recipe: Recipe, clone: Clone, bars: Bars) -> list[ReadEntrant]
     return found
 
 
-def _check_symbols(account: DeclaredAccount, bars: Bars, where: str) -> None:
+def _check_symbols(account: DeclaredAccount, bars: BoardBars, where: str) -> None:
     held = {symbol for state in account.states for symbol in state.positions}
     without = sorted(held - set(bars.symbols))
     if without:
@@ -140,13 +140,13 @@ class _Run:
     executed: Array  #: and with the venue's costs
     rules: Replay
     full: Replay
-    terms: Terms
+    terms: ReplayTerms
 
     @property
     def capital(self) -> float:
         return self.account.states[0].cash
 
-    def path(self, nav: Array) -> DailyPath:
+    def path(self, nav: Array) -> GainPath:
         return path_of_nav(self.days, nav, self.capital)
 
 
@@ -157,8 +157,8 @@ def _execute_all(account: DeclaredAccount, of: PositionsMarket) -> _Run:
     terms = terms_of(of.venue, of.market.stamp, of.market.star_lot)
     rules = execute(account, bars, terms)
     full = execute(account, bars, replace(terms, fees=of.venue.fees))
-    as_rows = execute(account, bars, Terms("declared"))
-    first = execute(account, bars, Terms("first_price", of.market.stamp))
+    as_rows = execute(account, bars, ReplayTerms("declared"))
+    first = execute(account, bars, ReplayTerms("first_price", of.market.stamp))
     return _Run(
         account=account,
         days=days,
@@ -174,7 +174,7 @@ def _execute_all(account: DeclaredAccount, of: PositionsMarket) -> _Run:
 
 
 def _report(
-    of: PositionsMarket, entrant: Entrant, run: _Run, logs: ReadLogs | None
+    of: PositionsMarket, entrant: BoardEntrant, run: _Run, logs: ReadLogs | None
 ) -> EntrantReport:
     account = run.account
     a_year = of.recipe.days_a_year
@@ -228,7 +228,7 @@ def _fills(of: PositionsMarket, run: _Run) -> Fills:
     )
 
 
-def _live(of: PositionsMarket, path: DailyPath, logs: ReadLogs | None) -> Live:
+def _live(of: PositionsMarket, path: GainPath, logs: ReadLogs | None) -> Live:
     """Return the days by publication; a day without evidence is unknown."""
     statuses: list[Status] = ["unknown"] * len(path.days)
     if of.recipe.published.by == "backtest":
@@ -238,7 +238,7 @@ def _live(of: PositionsMarket, path: DailyPath, logs: ReadLogs | None) -> Live:
     return live_of(path, statuses, of.recipe.days_a_year)
 
 
-def live_of(path: DailyPath, statuses: list[Status], a_year: int) -> Live:
+def live_of(path: GainPath, statuses: list[Status], a_year: int) -> Live:
     """Return the counts of days by status, with the Sharpe ratio before and after."""
     named = np.array(statuses)
     return Live(
@@ -250,7 +250,7 @@ def live_of(path: DailyPath, statuses: list[Status], a_year: int) -> Live:
     )
 
 
-def _rivals(of: PositionsMarket, run: _Run, entrant: Entrant) -> Rivals:
+def _rivals(of: PositionsMarket, run: _Run, entrant: BoardEntrant) -> Rivals:
     """Return what an entrant is compared with; itself after costs, but against random traders
     before costs, as these have none.
     """
@@ -284,14 +284,14 @@ def _index_column(of: PositionsMarket) -> int:
     return of.index.column.get(of.market.index.symbol, 0)
 
 
-def _returns(bars: Bars, days: Stamps, column: int) -> Array:
+def _returns(bars: BoardBars, days: Stamps, column: int) -> Array:
     rows = [bars.day_rows[day] for day in days]
     closes = np.array([bars.last_close[end - 1, column] for _, end in rows])
     start = bars.open[rows[0][0], column]
     return np.asarray(closes / np.concatenate([[start], closes[:-1]]) - 1)
 
 
-def _holding_returns(bars: Bars, days: Stamps) -> Array:
+def _holding_returns(bars: BoardBars, days: Stamps) -> Array:
     """Return the daily returns of all names, bought in equal amounts at the first open."""
     first, _ = bars.day_rows[days[0]]
     start = bars.open[first]
@@ -314,7 +314,7 @@ def _capacity(of: PositionsMarket, run: _Run) -> float | None:
 
 
 def read_all_logs(
-    recipe: Recipe, clone: Clone, venue: Venue, entrants: list[Entrant], audited: bool
+    recipe: BoardRecipe, clone: Clone, venue: Venue, entrants: list[BoardEntrant], audited: bool
 ) -> dict[str, ReadLogs]:
     """Return the logs of all entrants, by their pattern. They are searched in two processes."""
     patterns = [one.logs for one in entrants if one.logs]

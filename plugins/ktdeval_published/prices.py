@@ -24,9 +24,9 @@ Stamps = npt.NDArray[np.datetime64]
 
 
 @dataclass(frozen=True, eq=False)
-class Bars:
+class BoardBars:
     """Bars of all symbols. A price that is missing is NaN; a price that the files state as zero is
-    NaN too, and counted in `zeros`.
+    NaN too, and count_words in `zeros`.
     """
 
     stamps: Stamps  #: [T] seconds, as written in the files, sorted
@@ -60,7 +60,7 @@ class Bars:
         """Last known close at each bar. Shape: [T, N]; NaN before a symbol's first."""
         return np.asarray(pd.DataFrame(self.close).ffill().to_numpy())
 
-    def with_splits(self, splits: tuple[Split, ...]) -> Bars:
+    def with_splits(self, splits: tuple[Split, ...]) -> BoardBars:
         """Return bars whose prices before each split are divided by its ratio."""
         fields = {name: getattr(self, name).copy() for name in FIELDS}
         for split in splits:
@@ -74,7 +74,7 @@ class Bars:
         return replace(self, **fields)
 
 
-def read_bars(clone: Clone, prices: Prices) -> Bars:
+def read_bars(clone: Clone, prices: Prices) -> BoardBars:
     """Read bars. Raises DataError for a missing file or column."""
     if prices.form == "alpha_vantage":
         return _read_alpha_vantage(clone, prices)
@@ -83,7 +83,7 @@ def read_bars(clone: Clone, prices: Prices) -> Bars:
     return _read_wide(clone, prices)
 
 
-def _read_alpha_vantage(clone: Clone, prices: Prices) -> Bars:
+def _read_alpha_vantage(clone: Clone, prices: Prices) -> BoardBars:
     """Read one JSON file a symbol, with a series of bars by stamp."""
     parts = []
     for inside, places in clone.matches(prices.path):
@@ -127,7 +127,7 @@ def _series_frame(series: Mapping[str, JsonValue], symbol: str, where: Path) -> 
     return pd.DataFrame(rows)
 
 
-def _read_csv(clone: Clone, prices: Prices) -> Bars:
+def _read_csv(clone: Clone, prices: Prices) -> BoardBars:
     path = clone.path(prices.path)
     table = pd.read_csv(path, dtype=str, compression="infer")
     wanted = {role: prices.columns.get(role, role) for role in ("symbol", "stamp", *FIELDS)}
@@ -140,7 +140,7 @@ def _read_csv(clone: Clone, prices: Prices) -> Bars:
     return _to_bars(table, prices)
 
 
-def _to_bars(table: pd.DataFrame, prices: Prices) -> Bars:
+def _to_bars(table: pd.DataFrame, prices: Prices) -> BoardBars:
     """Return bars from a table with the columns symbol, stamp and the fields."""
     for name in FIELDS:
         if name not in table:
@@ -159,7 +159,7 @@ def _to_bars(table: pd.DataFrame, prices: Prices) -> Bars:
     return _clean(wide.index, symbols, fields, prices.volume_unit)
 
 
-def _read_wide(clone: Clone, prices: Prices) -> Bars:
+def _read_wide(clone: Clone, prices: Prices) -> BoardBars:
     """Read one Parquet table a field: days by symbols."""
     fields: dict[str, Array] = {}
     index: pd.DatetimeIndex | None = None
@@ -179,10 +179,10 @@ def _read_wide(clone: Clone, prices: Prices) -> Bars:
 
 def _clean(
     index: pd.Index, symbols: tuple[str, ...], fields: dict[str, Array], unit: float
-) -> Bars:
+) -> BoardBars:
     zeros = int((fields["close"] == 0).sum())
     for name in ("open", "high", "low", "close"):
         fields[name] = np.where(fields[name] > 0, fields[name], np.nan)
     fields["volume"] = fields["volume"] * unit
     stamps = index.to_numpy().astype("datetime64[s]")
-    return Bars(stamps=stamps, symbols=symbols, zeros=zeros, **fields)
+    return BoardBars(stamps=stamps, symbols=symbols, zeros=zeros, **fields)

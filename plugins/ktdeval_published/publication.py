@@ -18,7 +18,7 @@ from ktdeval.errors import DataError
 from ktdeval.market import Venue
 from ktdeval.values import loads_untrusted, read_plain
 from ktdeval_published.clone import Clone
-from ktdeval_published.recipe import Published, Recipe
+from ktdeval_published.recipe import BoardRecipe, Published
 
 Status = Literal["before", "after", "unknown"]
 #: a clock without a zone may be 14 hours ahead of UTC or 12 behind
@@ -29,7 +29,7 @@ _MOST = 1 << 26
 
 
 @dataclass(frozen=True)
-class Publication:
+class FirstCommits:
     """First appearance of each file, by its path; None without commits."""
 
     committed: Mapping[str, datetime] | None
@@ -42,15 +42,17 @@ class Publication:
         return "before" if self.committed[path] < deadline else "after"
 
 
-def read_publication(recipe: Recipe, clone: Clone, commits: Path | None) -> Publication:
+def read_publication(recipe: BoardRecipe, clone: Clone, commits: Path | None) -> FirstCommits:
     """Return the first commits of a board's files: from git, or from a table of commits."""
     if recipe.published.by not in ("git", "commits"):
-        return Publication(None, "")
+        return FirstCommits(None, "")
     if clone.git is not None:
-        return Publication(_of_git(clone, recipe.published), "first commits in the clone's history")
+        return FirstCommits(
+            _of_git(clone, recipe.published), "first commits in the clone's history"
+        )
     if commits is not None:
-        return Publication(_of_table(commits), f"first commits in {commits.name}")
-    return Publication(None, "no commits: the folder has no git, and no --commits FILE was given")
+        return FirstCommits(_of_table(commits), f"first commits in {commits.name}")
+    return FirstCommits(None, "no commits: the folder has no git, and no --commits FILE was given")
 
 
 def _of_git(clone: Clone, published: Published) -> dict[str, datetime]:
@@ -60,13 +62,13 @@ def _of_git(clone: Clone, published: Published) -> dict[str, datetime]:
     """
     assert clone.git is not None, "the clone has git"
     top = published.path.split("{", 1)[0].rstrip("/") or "."
-    listed = clone.git.read(
+    list_words = clone.git.read(
         "log", "--reverse", "--no-renames", "--diff-filter=A", "--format=%x00%cI", "--name-only",
         "-z", "--", top,
     )  # fmt: skip
     first: dict[str, datetime] = {}
     moment: datetime | None = None
-    for part in listed.decode("utf-8", "replace").replace("\n", "\0").split("\0"):
+    for part in list_words.decode("utf-8", "replace").replace("\n", "\0").split("\0"):
         if not part:
             continue
         found = _moment_or_none(part)

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from ktdeval.values import derive_seed
-from ktdeval_published.prices import Array, Bars, Stamps
-from ktdeval_published.replay import Trade, day_ends
+from ktdeval_published.prices import Array, BoardBars, Stamps
+from ktdeval_published.replay import ReplayTrade, day_ends
 
 DRAWS = 999
 
 
 def random_final_values(
-    trades: Sequence[Trade], bars: Bars, cash: float, end: Stamps, name: str
+    trades: Sequence[ReplayTrade], bars: BoardBars, cash: float, end: Stamps, name: str
 ) -> Array:
     """Return the final value of each random trader, without costs. Shape: [draws]. `end`: the last
     day. A name without a price at a fill is skipped: the trader then keeps its cash.
@@ -59,7 +59,7 @@ def random_final_values(
     return np.asarray(money + held @ closes)
 
 
-def _tradable(bars: Bars, trades: Sequence[Trade]) -> np.ndarray:
+def _tradable(bars: BoardBars, trades: Sequence[ReplayTrade]) -> np.ndarray:
     """Return the columns with a price at every fill."""
     rows = sorted({trade.row for trade in trades})
     return np.flatnonzero(~np.isnan(bars.open[rows]).any(axis=0))

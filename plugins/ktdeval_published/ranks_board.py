@@ -19,11 +19,11 @@ from ktdeval_published.board_parts import Rivals, add_luck, luck_of, with_ranks
 from ktdeval_published.clone import Clone
 from ktdeval_published.cost_ladder import ladder_of_gains
 from ktdeval_published.cutoffs import cutoff_days
-from ktdeval_published.estimates import DailyPath, sharpe_of, track_of
+from ktdeval_published.estimates import GainPath, sharpe_of, track_of
 from ktdeval_published.forms.rank_files import RankDay, iso_day, read_rank_days
-from ktdeval_published.prices import Array, Bars, read_bars
-from ktdeval_published.publication import Publication, Status, close_of
-from ktdeval_published.recipe import Ladder, Recipe
+from ktdeval_published.prices import Array, BoardBars, read_bars
+from ktdeval_published.publication import FirstCommits, Status, close_of
+from ktdeval_published.recipe import BoardRecipe, Ladder
 from ktdeval_published.report import Cause, CostLadder, EntrantReport, Live
 
 DRAWS = 999
@@ -34,8 +34,8 @@ class RanksMarket:
     """Prices of a board of ranks, with and without the repairs."""
 
     venue: Venue
-    raw: Bars  #: as in the files
-    repaired: Bars  #: with the splits of the recipe
+    raw: BoardBars  #: as in the files
+    repaired: BoardBars  #: with the splits of the recipe
     ranks: Mapping[str, list[RankDay]]  #: by entrant, with the days of entry and exit
     undated: int  #: files that state no entry or exit
 
@@ -60,7 +60,7 @@ class LadderRun:
         return float(np.abs(self.weights).sum(axis=1).mean())
 
 
-def open_ranks_market(recipe: Recipe, clone: Clone) -> RanksMarket:
+def open_ranks_market(recipe: BoardRecipe, clone: Clone) -> RanksMarket:
     """Read the prices of a board of ranks."""
     assert recipe.market is not None, "the recipe was checked"
     raw = read_bars(clone, recipe.market.prices)
@@ -71,7 +71,7 @@ def open_ranks_market(recipe: Recipe, clone: Clone) -> RanksMarket:
     return RanksMarket(venue, raw, raw.with_splits(recipe.market.splits), dated, undated)
 
 
-def dated_rank(one: RankDay, bars: Bars, venue: Venue) -> RankDay:
+def dated_rank(one: RankDay, bars: BoardBars, venue: Venue) -> RankDay:
     """Return a rank with its days of entry and exit: as stated, else the next two days. The exit is
     missing if the prices end before it.
     """
@@ -82,7 +82,7 @@ def dated_rank(one: RankDay, bars: Bars, venue: Venue) -> RankDay:
     return replace(one, entry=entry, exit=exit_)
 
 
-def _next_day(day: str, bars: Bars, venue: Venue) -> str:
+def _next_day(day: str, bars: BoardBars, venue: Venue) -> str:
     """Return the next day of the prices, or after their end the venue's next session."""
     later = bars.days[bars.days > np.datetime64(day)]
     if len(later):
@@ -92,14 +92,14 @@ def _next_day(day: str, bars: Bars, venue: Venue) -> str:
     return str(following[0])[:10]
 
 
-def ladder_columns(symbols: Sequence[str], bars: Bars, row: int) -> list[int]:
+def ladder_columns(symbols: Sequence[str], bars: BoardBars, row: int) -> list[int]:
     """Return the columns of the ranked names with a close at the entry, best first."""
     columns = [bars.column[symbol] for symbol in symbols if symbol in bars.column]
     return [column for column in columns if bars.close[row, column] > 0]
 
 
 def run_ladder(
-    ranks: Sequence[RankDay], bars: Bars, ladder: Ladder, zero_is_price: bool = False
+    ranks: Sequence[RankDay], bars: BoardBars, ladder: Ladder, zero_is_price: bool = False
 ) -> LadderRun:
     """Execute the ladders of an entrant. A name without a close at the exit is valued at its entry;
     with `zero_is_price`, as lost, which is how a table of zeros reads literally.
@@ -121,17 +121,17 @@ def run_ladder(
     return LadderRun(tuple(done), weights, returns, held)
 
 
-def _row(bars: Bars, day: str | None, where: str) -> int:
+def _row(bars: BoardBars, day: str | None, where: str) -> int:
     found = bars.day_rows.get(np.datetime64(day))
     if found is None:
         raise DataError(f"{where}: the prices have no day {day}")
     return found[0]
 
 
-def path_of(run: LadderRun) -> DailyPath:
+def path_of(run: LadderRun) -> GainPath:
     """Return the daily gains of a ladder, dated by exit."""
     days = np.array([one.exit for one in run.ranks], dtype="datetime64[D]")
-    return DailyPath(days, run.gains, None, run.gross or 1.0)
+    return GainPath(days, run.gains, None, run.gross or 1.0)
 
 
 def changed_ladder(run: LadderRun) -> Array:
@@ -175,7 +175,7 @@ def random_ladders(run: LadderRun, name: str) -> Array:
     )
 
 
-def read_stated(recipe: Recipe, clone: Clone, names: Sequence[str]) -> Mapping[str, Array]:
+def read_stated(recipe: BoardRecipe, clone: Clone, names: Sequence[str]) -> Mapping[str, Array]:
     """Return the daily gains that the board states, by entrant."""
     stated = recipe.stated
     if stated is None or not stated.daily:
@@ -191,7 +191,7 @@ def read_stated(recipe: Recipe, clone: Clone, names: Sequence[str]) -> Mapping[s
     return found
 
 
-def read_stated_days(recipe: Recipe, clone: Clone, name: str) -> list[str]:
+def read_stated_days(recipe: BoardRecipe, clone: Clone, name: str) -> list[str]:
     """Return the exit days of the stated gains of an entrant."""
     assert recipe.stated is not None, "stated gains were read"
     inside = recipe.stated.daily.replace("{entrant}", name)
@@ -203,7 +203,7 @@ def read_stated_days(recipe: Recipe, clone: Clone, name: str) -> list[str]:
 
 
 def ranks_entrants(
-    recipe: Recipe, clone: Clone, market: RanksMarket, publication: Publication
+    recipe: BoardRecipe, clone: Clone, market: RanksMarket, publication: FirstCommits
 ) -> list[EntrantReport]:
     """Return the reports of all entrants."""
     assert recipe.ladder is not None, "the recipe was checked"
@@ -221,7 +221,7 @@ def ranks_entrants(
         declared_path = None
         if declared is not None:
             exits = np.array(read_stated_days(recipe, clone, name), dtype="datetime64[D]")
-            declared_path = DailyPath(exits, declared, None, run.gross)
+            declared_path = GainPath(exits, declared, None, run.gross)
         reports.append(
             _report(recipe, market, (name, days), (raw, run), declared_path, publication)
         )
@@ -230,12 +230,12 @@ def ranks_entrants(
 
 
 def _report(
-    recipe: Recipe,
+    recipe: BoardRecipe,
     market: RanksMarket,
     named: tuple[str, Sequence[RankDay]],
     runs: tuple[LadderRun, LadderRun],
-    declared: DailyPath | None,
-    publication: Publication,
+    declared: GainPath | None,
+    publication: FirstCommits,
 ) -> EntrantReport:
     name, days = named
     raw, run = runs
@@ -269,11 +269,11 @@ def _report(
 
 
 def _live(
-    recipe: Recipe,
+    recipe: BoardRecipe,
     market: RanksMarket,
     days: Sequence[RankDay],
-    path: DailyPath,
-    publication: Publication,
+    path: GainPath,
+    publication: FirstCommits,
 ) -> Live:
     statuses: list[Status] = [
         publication.status(one.path, close_of(str(one.entry), market.venue)) for one in days
@@ -289,7 +289,7 @@ def _live(
     )
 
 
-def _capacity(run: LadderRun, bars: Bars) -> float | None:
+def _capacity(run: LadderRun, bars: BoardBars) -> float | None:
     """Return the gross size at which 95 % of the positions are at most 1 % of the day's volume."""
     shares = []
     for place, one in enumerate(run.ranks):

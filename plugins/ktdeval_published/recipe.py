@@ -24,7 +24,7 @@ FormName = Literal["positions", "ranks", "series", "cells", "closed_trades"]
 PriceForm = Literal["alpha_vantage", "csv", "wide_parquet"]
 
 
-class Source(Value):
+class BoardSource(Value):
     """Repository of a board."""
 
     repository: str  #: owner/name
@@ -33,7 +33,7 @@ class Source(Value):
     address: str = ""  #: page of the repository
 
 
-class Claim(Value):
+class BoardClaim(Value):
     """Claim of a board, in a sentence of ours, with its figure and its place."""
 
     text: str
@@ -94,7 +94,7 @@ class Index(Value):
     further: Prices | None = None  #: a longer table, in the folder of `--prices`
 
 
-class Market(Value):
+class BoardMarket(Value):
     """Market of a board."""
 
     venue: str
@@ -112,7 +112,7 @@ class Market(Value):
     star_lot: int = 1  #: smallest buy of a STAR share, in shares
 
 
-class Account(Value):
+class RecipeAccount(Value):
     """Account of an entrant."""
 
     cash: float | None = None
@@ -161,7 +161,7 @@ class Published(Value):
     note: str = ""
 
 
-class Costs(Value):
+class CallCosts(Value):
     """Costs of a model's calls that a board gives."""
 
     tokens: dict[str, float] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class Arms(Value):
     others: tuple[str, ...]
 
 
-class Cells(Value):
+class RecipeCells(Value):
     """Cells of a table of equity: one account for each selection, window and asset."""
 
     base: float  #: equity at the start
@@ -185,28 +185,28 @@ class Cells(Value):
     claims: str  #: table of stated figures
 
 
-class Recipe(Value):
+class BoardRecipe(Value):
     """Recipe of a board."""
 
     recipe: int
     name: str
     title: str
-    source: Source
+    source: BoardSource
     period: str
-    claim: Claim
+    claim: BoardClaim
     form: FormName
     published: Published
     entrants: Entrants = Entrants()
-    market: Market | None = None
+    market: BoardMarket | None = None
     no_market: str = ""  #: why nothing is executed
-    account: Account = Account()
+    account: RecipeAccount = RecipeAccount()
     ladder: Ladder | None = None
     columns: Columns = Columns()
     path: str = ""  #: table of all entrants, or of a rank's facts
     stated: Stated | None = None
     arms: Arms | None = None
-    cells: Cells | None = None
-    call_costs: Costs = Costs()
+    cells: RecipeCells | None = None
+    call_costs: CallCosts = CallCosts()
     cut_at: int | None = None  #: number of rows at which a list was cut
     days_a_year: int = 252
     archive: str = ""  #: name of the archive in a folder of archives
@@ -219,7 +219,7 @@ def recipe_names() -> list[str]:
     return [path.stem.split("-", 1)[1] for path in sorted(RECIPES.glob("*.yaml"))]
 
 
-def find_recipe(name: str) -> Recipe:
+def find_recipe(name: str) -> BoardRecipe:
     """Return a bundled recipe by name, or the recipe in a YAML file. Raises UsageError for an
     unknown name, ConfigError for a faulty recipe.
     """
@@ -235,9 +235,9 @@ def find_recipe(name: str) -> Recipe:
     raise UsageError(f"no recipe is called {name!r}{advice}; a file needs the ending .yaml")
 
 
-def load_recipe(path: Path) -> Recipe:
+def load_recipe(path: Path) -> BoardRecipe:
     """Read a recipe. Raises ConfigError, with file and field, unless it is complete and safe."""
-    recipe = from_plain(load_yaml(path), Recipe, str(path), ConfigError)
+    recipe = from_plain(load_yaml(path), BoardRecipe, str(path), ConfigError)
     if recipe.recipe != RECIPE_VERSION:
         raise ConfigError(
             f"{path}: recipe: version {recipe.recipe} is not read; this one reads {RECIPE_VERSION}"
@@ -251,7 +251,7 @@ def load_recipe(path: Path) -> Recipe:
     return recipe
 
 
-def _paths_of(recipe: Recipe) -> list[tuple[str, str]]:
+def _paths_of(recipe: BoardRecipe) -> list[tuple[str, str]]:
     """Return all paths of a recipe with their fields."""
     found = [("entrants.glob", recipe.entrants.glob), ("entrants.logs", recipe.entrants.logs)]
     found += [("path", recipe.path), ("published.path", recipe.published.path)]
@@ -284,7 +284,7 @@ def _check_path(text: str, where: str) -> None:
         )
 
 
-def _check_form(recipe: Recipe, where: str) -> None:
+def _check_form(recipe: BoardRecipe, where: str) -> None:
     """Raise ConfigError if a field that the form needs is missing."""
     needed: dict[FormName, tuple[str, ...]] = {
         "positions": ("market",),

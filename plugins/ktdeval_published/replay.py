@@ -17,15 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market import Fees, Venue
-from ktdeval_published.forms.position_rows import DeclaredAccount, Order
-from ktdeval_published.prices import Array, Bars, Stamps
+from ktdeval_published.forms.position_rows import DeclaredAccount, RowOrder
+from ktdeval_published.prices import Array, BoardBars, Stamps
 
 FillName = Literal["declared", "first_price"]
 _DUST = 1e-9
 
 
 @dataclass(frozen=True)
-class Terms:
+class ReplayTerms:
     """Rules under which orders are executed."""
 
     fill: FillName
@@ -38,7 +38,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Trade:
+class ReplayTrade:
     """Fill of an order."""
 
     row: int  #: bar of the fill
@@ -54,16 +54,16 @@ class Replay:
     """Result of an execution."""
 
     cash: float  #: at the start
-    trades: tuple[Trade, ...]
+    trades: tuple[ReplayTrade, ...]
     refused: Mapping[str, int]  #: orders that were refused or cut, by rule
     traded: float  #: sum of the sizes of all fills in currency
     fees: float
 
 
-def terms_of(venue: Venue, stamp: Literal["begin", "end"], star_lot: float) -> Terms:
+def terms_of(venue: Venue, stamp: Literal["begin", "end"], star_lot: float) -> ReplayTerms:
     """Return the terms of a venue, without its costs."""
     lot = venue.lot_steps / venue.steps_per_unit if venue.lot_steps > 1 else 0.0
-    return Terms("first_price", stamp, True, lot, star_lot, venue.settlement_lock)
+    return ReplayTerms("first_price", stamp, True, lot, star_lot, venue.settlement_lock)
 
 
 def fee_of(fees: Fees, quantity: float, price: float) -> float:
@@ -83,7 +83,7 @@ def fee_of(fees: Fees, quantity: float, price: float) -> float:
     return cost
 
 
-def execute(account: DeclaredAccount, bars: Bars, terms: Terms) -> Replay:
+def execute(account: DeclaredAccount, bars: BoardBars, terms: ReplayTerms) -> Replay:
     """Execute the orders of an account from its first state."""
     book = _Book(bars, terms, account.states[0].cash, account.states[0].positions)
     for index, order in enumerate(account.orders):
@@ -91,7 +91,7 @@ def execute(account: DeclaredAccount, bars: Bars, terms: Terms) -> Replay:
     return book.result()
 
 
-def first_row_after(bars: Bars, order: Order, stamp: Literal["begin", "end"]) -> int | None:
+def first_row_after(bars: BoardBars, order: RowOrder, stamp: Literal["begin", "end"]) -> int | None:
     """Return the bar with the first price at or after the moment of an order: the bar that begins
     then. A row with a day alone is filled at the first bar of that day. None if no bar follows.
     """
@@ -111,7 +111,7 @@ class _Book:
     """Account in the course of an execution."""
 
     def __init__(
-        self, bars: Bars, terms: Terms, cash: float, positions: Mapping[str, float]
+        self, bars: BoardBars, terms: ReplayTerms, cash: float, positions: Mapping[str, float]
     ) -> None:
         self._bars = bars
         self._terms = terms
@@ -121,9 +121,9 @@ class _Book:
         self._bought: dict[str, float] = defaultdict(float)
         self._day: np.datetime64 | None = None
         self._refused: Counter[str] = Counter()
-        self._trades: list[Trade] = []
+        self._trades: list[ReplayTrade] = []
 
-    def take(self, index: int, order: Order) -> None:
+    def take(self, index: int, order: RowOrder) -> None:
         """Fill an order, cut it, or refuse it."""
         column = self._bars.column.get(order.symbol)
         if column is None:
@@ -142,10 +142,12 @@ class _Book:
         self._begin_day(self._bars.days[row])
         quantity = order.quantity
         if self._terms.has_rules:
-            quantity = self._allowed(order, price)
+            quantity = self._allow(order, price)
         if abs(quantity) < _DUST:
             return
-        self._fill(Trade(row, column, quantity, price, self._fee(quantity, price), index), order)
+        self._fill(
+            ReplayTrade(row, column, quantity, price, self._fee(quantity, price), index), order
+        )
 
     def result(self) -> Replay:
         """Return the execution."""
@@ -153,7 +155,7 @@ class _Book:
         fees = math.fsum(trade.fee for trade in self._trades)
         return Replay(self._start, tuple(self._trades), dict(self._refused), traded, fees)
 
-    def _row(self, order: Order) -> int | None:
+    def _row(self, order: RowOrder) -> int | None:
         if self._terms.fill == "first_price":
             return first_row_after(self._bars, order, self._terms.stamp)
         row = int(np.searchsorted(self._bars.stamps, order.stamp, "left"))
@@ -164,13 +166,13 @@ class _Book:
             self._day = day
             self._bought.clear()
 
-    def _allowed(self, order: Order, price: float) -> float:
+    def _allow(self, order: RowOrder, price: float) -> float:
         """Return the quantity that the venue's rules allow, and count what they cut."""
         if order.quantity < 0:
             return -self._allowed_sell(order)
         return self._allowed_buy(order, price)
 
-    def _allowed_sell(self, order: Order) -> float:
+    def _allowed_sell(self, order: RowOrder) -> float:
         wanted = -order.quantity
         held = self._held[order.symbol]
         if wanted > held + _DUST:
@@ -185,7 +187,7 @@ class _Book:
             wanted = max(free, 0.0)
         return wanted
 
-    def _allowed_buy(self, order: Order, price: float) -> float:
+    def _allowed_buy(self, order: RowOrder, price: float) -> float:
         wanted = order.quantity
         lot = self._terms.lot
         if lot and abs(wanted / lot - round(wanted / lot)) > _DUST:
@@ -223,7 +225,7 @@ class _Book:
             return 0.0
         return fee_of(self._terms.fees, quantity, price)
 
-    def _fill(self, trade: Trade, order: Order) -> None:
+    def _fill(self, trade: ReplayTrade, order: RowOrder) -> None:
         self._trades.append(trade)
         self._held[order.symbol] += trade.quantity
         self._cash -= trade.quantity * trade.price + trade.fee
@@ -237,7 +239,7 @@ def _is_star(symbol: str) -> bool:
 
 
 def nav_of(
-    replay: Replay, bars: Bars, days: Stamps, held: Mapping[str, float] | None = None
+    replay: Replay, bars: BoardBars, days: Stamps, held: Mapping[str, float] | None = None
 ) -> Array:
     """Return the value of an account at the last close of each day. Shape: [D]."""
     positions = np.zeros((len(days), len(bars.symbols)))
@@ -249,22 +251,22 @@ def nav_of(
         place = int(np.searchsorted(days, bars.days[trade.row]))
         positions[place:, trade.column] += trade.quantity
         cash[place:] -= trade.quantity * trade.price + trade.fee
-    return cash + valued(positions, bars, days)
+    return cash + value_positions(positions, bars, days)
 
 
-def valued(positions: Array, bars: Bars, days: Stamps) -> Array:
+def value_positions(positions: Array, bars: BoardBars, days: Stamps) -> Array:
     """Return the value of positions [D, N] at each day's last close. Shape: [D]."""
     rows = day_ends(bars, days)
     closes = bars.last_close[rows]
     return np.asarray(np.where(positions != 0, positions * closes, 0.0).sum(axis=1))
 
 
-def day_ends(bars: Bars, days: Stamps) -> npt.NDArray[np.int64]:
+def day_ends(bars: BoardBars, days: Stamps) -> npt.NDArray[np.int64]:
     """Return the last bar of each day. Shape: [D]."""
     return np.array([bars.day_rows[day][1] - 1 for day in days], dtype=np.int64)
 
 
-def declared_nav(account: DeclaredAccount, bars: Bars, days: Stamps) -> Array:
+def declared_nav(account: DeclaredAccount, bars: BoardBars, days: Stamps) -> Array:
     """Return the value that a file declares: its positions at each day's last close, and its own
     cash. Shape: [D].
     """
@@ -276,10 +278,10 @@ def declared_nav(account: DeclaredAccount, bars: Bars, days: Stamps) -> Array:
         for symbol, amount in state.positions.items():
             positions[place:, bars.column[symbol]] = amount
         cash[place:] = state.cash
-    return cash + valued(positions, bars, days)
+    return cash + value_positions(positions, bars, days)
 
 
-def traded_days(account: DeclaredAccount, bars: Bars) -> Stamps:
+def traded_days(account: DeclaredAccount, bars: BoardBars) -> Stamps:
     """Return the market's days from the first decision to the last. Shape: [D]."""
     first = account.states[1].stamp.astype("datetime64[D]")
     last = account.states[-1].stamp.astype("datetime64[D]")
@@ -287,7 +289,9 @@ def traded_days(account: DeclaredAccount, bars: Bars) -> Stamps:
     return np.asarray(days[(days >= first) & (days <= last)])
 
 
-def honest_gap(orders: Sequence[Order], bars: Bars, stamp: Literal["begin", "end"]) -> float:
+def honest_gap(
+    orders: Sequence[RowOrder], bars: BoardBars, stamp: Literal["begin", "end"]
+) -> float:
     """Return what prices before the first one after each decision were worth, in currency: the sum
     over orders of (first price - declared price) * quantity.
     """

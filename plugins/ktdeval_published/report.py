@@ -9,7 +9,7 @@ from ktdeval.values import Value
 REPORT_VERSION = 1
 
 
-class Estimate(Value):
+class IntervalEstimate(Value):
     """Figure with its interval."""
 
     value: float | None = None
@@ -20,12 +20,12 @@ class Estimate(Value):
     reason: str = ""  #: why the figure or its interval is missing
 
 
-class Track(Value):
+class AccountTrack(Value):
     """Account over its days."""
 
     gain: float | None  #: in the currency of the account
     total_return: float | None  #: fraction of the capital; None without a capital
-    sharpe: Estimate  #: annual, rf 0
+    sharpe: IntervalEstimate  #: annual, rf 0
     days: int
     first: str
     last: str
@@ -45,8 +45,8 @@ class Live(Value):
     before: int
     after: int
     unknown: int
-    sharpe_before: Estimate = Estimate()
-    sharpe_after: Estimate = Estimate()
+    sharpe_before: IntervalEstimate = IntervalEstimate()
+    sharpe_after: IntervalEstimate = IntervalEstimate()
 
 
 class Fills(Value):
@@ -130,9 +130,9 @@ class EntrantReport(Value):
     arm: str = ""
     pair: str = ""
     problem: str = ""  #: why it can't be read or executed; the figures are then missing
-    declared: Track | None = None
-    executed: Track | None = None
-    unrepaired: Track | None = None  #: executed without the repairs of the data
+    declared: AccountTrack | None = None
+    executed: AccountTrack | None = None
+    unrepaired: AccountTrack | None = None  #: executed without the repairs of the data
     causes: tuple[Cause, ...] = ()
     residual: float | None = None  #: declared less what its own rows yield, in currency
     rank_declared: int | None = None
@@ -175,8 +175,8 @@ class ArmEffect(Value):
     arm: str
     base: str
     pairs: int
-    total_return: Estimate  #: difference in return
-    turnover: Estimate  #: difference in turnover, in multiples of the capital
+    total_return: IntervalEstimate  #: difference in return
+    turnover: IntervalEstimate  #: difference in turnover, in multiples of the capital
     worse: int = 0  #: pairs with a lower return than the base
     look_ahead: str = ""  #: logs with later news in this arm
 
@@ -188,7 +188,7 @@ class CellEffect(Value):
     cells: int
     windows: int
     clusters: int
-    mean: Estimate  #: difference in return a cell
+    mean: IntervalEstimate  #: difference in return a cell
     median: float
     beats: float  #: share of cells that beat holding
     equal: float  #: share of cells without a trade
@@ -209,10 +209,26 @@ class Beats(Value):
     name: str = ""
 
 
+class BoardTotals(Value):
+    """Sums over the entrants; None where nothing is known."""
+
+    entrants: int
+    unreadable: int
+    before: int | None = None  #: entrant-days published before their prices
+    after: int | None = None
+    unknown: int | None = None
+    clean: int | None = None  #: entrant-days after the model's cutoff, for certain
+    orders: int | None = None
+    breaches: int | None = None  #: declared fills that the venue's rules forbid
+    gains: int | None = None  #: entrants with a gain before costs
+    gains_at_5bp: int | None = None
+    logs: int | None = None
+
+
 class BoardReport(Value):
     """What a board shows."""
 
-    report: int
+    published: int  #: version of the report
     name: str
     title: str
     repository: str
@@ -228,10 +244,11 @@ class BoardReport(Value):
     sentence: str
     findings: tuple[str, ...]
     entrants: tuple[EntrantReport, ...]
+    totals: BoardTotals
     kendall_tau: float | None = None
     kendall_n: int = 0
     ceiling: float | None = None  #: expected best annual Sharpe ratio of N without skill
-    best: Estimate = Estimate()
+    best: IntervalEstimate = IntervalEstimate()
     best_name: str = ""
     beats: tuple[Beats, ...] = ()
     data: tuple[DataFinding, ...] = ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ktdeval.values import dumps_pretty, json_schema, write_atomic
-from ktdeval_published.recipe import RECIPE_VERSION, Recipe
+from ktdeval_published.recipe import RECIPE_VERSION, BoardRecipe
 from ktdeval_published.report import REPORT_VERSION, BoardReport
 
 FOLDER = Path(__file__).parent / "schema"
@@ -18,7 +18,7 @@ REPORT_SCHEMA = FOLDER / f"report-v{REPORT_VERSION}.json"
 def schema_texts() -> dict[Path, str]:
     """Return the text of each schema by its file."""
     recipe = json_schema(
-        Recipe, f"urn:ktdeval:recipe:{RECIPE_VERSION}", "recipe of a public board of agents"
+        BoardRecipe, f"urn:ktdeval:recipe:{RECIPE_VERSION}", "recipe of a public board of agents"
     )
     report = json_schema(
         BoardReport, f"urn:ktdeval:published:{REPORT_VERSION}", "what a public board shows"

@@ -13,16 +13,16 @@ from ktdeval_published.board_parts import Rivals, add_luck, luck_of
 from ktdeval_published.clone import Clone
 from ktdeval_published.cutoffs import cutoff_days
 from ktdeval_published.entrants import find_entrants
-from ktdeval_published.estimates import DailyPath, path_of_nav, track_of
+from ktdeval_published.estimates import GainPath, path_of_nav, track_of
 from ktdeval_published.positions_board import live_of
-from ktdeval_published.recipe import Recipe
+from ktdeval_published.recipe import BoardRecipe
 from ktdeval_published.report import DataFinding, EntrantReport
 
 _CENT = 0.015
 
 
 def series_parts(
-    recipe: Recipe, clone: Clone
+    recipe: BoardRecipe, clone: Clone
 ) -> tuple[list[EntrantReport], tuple[DataFinding, ...]]:
     """Return the entrants, and the faults of their tables. A table that can't be read is an entrant
     with its reason.
@@ -55,7 +55,7 @@ def series_parts(
     return add_luck(reports, luck_of(rivals)), tuple(one for one in findings if one.count)
 
 
-def read_values(recipe: Recipe, clone: Clone, inside: str) -> pd.DataFrame:
+def read_values(recipe: BoardRecipe, clone: Clone, inside: str) -> pd.DataFrame:
     """Return the table of an account: day, value, and cash where the recipe names it."""
     columns = recipe.columns
     path = clone.path(inside)
@@ -84,11 +84,11 @@ def read_values(recipe: Recipe, clone: Clone, inside: str) -> pd.DataFrame:
     return table.sort_values("day").reset_index(drop=True)
 
 
-def _other(recipe: Recipe) -> dict[str, str]:
+def _other(recipe: BoardRecipe) -> dict[str, str]:
     return {column: role for role, column in recipe.columns.other.items() if role == "cash"}
 
 
-def _path(recipe: Recipe, table: pd.DataFrame) -> DailyPath:
+def _path(recipe: BoardRecipe, table: pd.DataFrame) -> GainPath:
     """Return the path of an account: from the cash of the recipe, else from its first value."""
     days = table["day"].to_numpy("datetime64[D]")
     values = table["value"].to_numpy(float)
@@ -97,7 +97,7 @@ def _path(recipe: Recipe, table: pd.DataFrame) -> DailyPath:
     return path_of_nav(days[1:], values[1:], float(values[0]))
 
 
-def _findings(recipe: Recipe, clone: Clone, table: pd.DataFrame) -> list[DataFinding]:
+def _findings(recipe: BoardRecipe, clone: Clone, table: pd.DataFrame) -> list[DataFinding]:
     findings = []
     if recipe.market is not None:
         days = sessions(
@@ -117,7 +117,7 @@ def _findings(recipe: Recipe, clone: Clone, table: pd.DataFrame) -> list[DataFin
     return findings
 
 
-def _cash_steps(recipe: Recipe, clone: Clone, table: pd.DataFrame, log: str) -> DataFinding:
+def _cash_steps(recipe: BoardRecipe, clone: Clone, table: pd.DataFrame, log: str) -> DataFinding:
     """Return the days on which cash moved by more than the trades of the log explain. A trade may
     be booked on the next day with a value.
     """

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from ktdeval.values import without_formula
-from ktdeval_published.report import BoardReport, EntrantReport, Estimate
+from ktdeval_published.report import BoardReport, EntrantReport, IntervalEstimate
 from ktdeval_published.words import NONE, money, number, percent
 
 HEADS = (
@@ -34,7 +34,7 @@ def _row(one: EntrantReport) -> tuple[str, ...]:
     if one.problem:
         return (one.name, one.problem, *([""] * (len(HEADS) - 2)))
 
-    declared = Estimate() if one.declared is None else one.declared.sharpe
+    declared = IntervalEstimate() if one.declared is None else one.declared.sharpe
     executed = declared if one.executed is None else one.executed.sharpe
     live = ("", "", "")
     if one.live is not None:
@@ -63,7 +63,7 @@ def result_text(one: EntrantReport, which: str) -> str:
     return money(track.gain, signed=True)
 
 
-def interval_text(estimate: Estimate) -> str:
+def interval_text(estimate: IntervalEstimate) -> str:
     """Return an interval, or a dash."""
     if estimate.low is None or estimate.high is None:
         return NONE

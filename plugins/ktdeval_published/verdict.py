@@ -6,8 +6,8 @@ published before their prices. A sentence never says more than its figure.
 
 from __future__ import annotations
 
-from ktdeval_published.report import BoardReport, CellEffect, EntrantReport, Estimate
-from ktdeval_published.words import counted, listed, money, percent
+from ktdeval_published.report import BoardReport, CellEffect, EntrantReport, IntervalEstimate
+from ktdeval_published.words import count_words, list_words, money, percent
 
 _KEPT_BPS = 5.0
 
@@ -53,10 +53,10 @@ def _is_doubtful(report: BoardReport) -> bool:
 def _cells_sentence(report: BoardReport) -> str:
     ahead = [one.name for one in report.cells if _side(one.mean) > 0]
     behind = [one.name for one in report.cells if _side(one.mean) < 0]
-    means = listed([f"{one.name} {_cell_words(one)}" for one in report.cells])
+    means = list_words([f"{one.name} {_cell_words(one)}" for one in report.cells])
     if ahead:
         return (
-            f"In a backtest whose days were all known, {listed(ahead)} ended ahead of holding the"
+            f"In a backtest whose days were all known, {list_words(ahead)} ended ahead of holding the"
             f" same stock: {means}."
         )
     if len(behind) == len(report.cells):
@@ -72,7 +72,7 @@ def _cell_words(one: CellEffect) -> str:
     )
 
 
-def _side(estimate: Estimate) -> int:
+def _side(estimate: IntervalEstimate) -> int:
     """Return 1 for an interval above zero, -1 below, 0 if it holds zero or is missing."""
     if estimate.low is None or estimate.high is None:
         return 0
@@ -204,7 +204,7 @@ def _fill_texts(report: BoardReport) -> list[str]:
             f" {report.currency} an entrant."
         )
     if breaches:
-        broken = listed([f"{name} in {count}" for name, count in sorted(breaches.items())])
+        broken = list_words([f"{name} in {count}" for name, count in sorted(breaches.items())])
         texts.append(f"Fills that the venue's rules forbid: {broken} of {orders}.")
     return texts
 
@@ -285,7 +285,7 @@ def _cost_texts(report: BoardReport) -> list[str]:
             step.gain > 0 for ladder in ladders for step in ladder.steps if step.bps == _KEPT_BPS
         )
         texts.append(
-            f"Costs ({name}): {counted(before, 'gain')} before costs, {after} at"
+            f"Costs ({name}): {count_words(before, 'gain')} before costs, {after} at"
             f" {_KEPT_BPS:g} basis points a side."
         )
     return texts
@@ -338,7 +338,7 @@ def _arm_texts(report: BoardReport) -> list[str]:
             shown = "no effect is shown"
         look = f" Look-ahead: {one.look_ahead}." if one.look_ahead else ""
         texts.append(
-            f"Arm {one.arm} against {one.base}, {counted(one.pairs, 'pair')}: return"
+            f"Arm {one.arm} against {one.base}, {count_words(one.pairs, 'pair')}: return"
             f" {percent(one.total_return.value, signed=True)} ({interval}); {shown}.{look}"
         )
     return texts

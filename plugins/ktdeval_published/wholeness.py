@@ -11,17 +11,17 @@ from ktdeval_published.clone import Clone
 from ktdeval_published.estimates import sharpe_of
 from ktdeval_published.fills import one_price_a_day
 from ktdeval_published.positions_board import PositionsMarket, ReadEntrant
-from ktdeval_published.prices import Bars, read_bars
+from ktdeval_published.prices import BoardBars, read_bars
 from ktdeval_published.ranks_board import RanksMarket, run_ladder
-from ktdeval_published.recipe import Recipe
+from ktdeval_published.recipe import BoardRecipe
 from ktdeval_published.report import DataFinding, EntrantReport
 
-_LARGE_MOVE = 0.4  #: daily move from which on a price is listed as split-like
+_LARGE_MOVE = 0.4  #: daily move from which on a price is list_words as split-like
 _SAME = 5e-4  #: relative difference below which two prices are equal
 
 
 def of_ranks(
-    recipe: Recipe, market: RanksMarket, entrants: Sequence[EntrantReport]
+    recipe: BoardRecipe, market: RanksMarket, entrants: Sequence[EntrantReport]
 ) -> tuple[DataFinding, ...]:
     """Return the faults of a board of ranks."""
     assert recipe.ladder is not None, "the recipe was checked"
@@ -46,7 +46,9 @@ def of_ranks(
     return tuple(one for one in findings if one.count)
 
 
-def _zeros(recipe: Recipe, market: RanksMarket, entrants: Sequence[EntrantReport]) -> DataFinding:
+def _zeros(
+    recipe: BoardRecipe, market: RanksMarket, entrants: Sequence[EntrantReport]
+) -> DataFinding:
     assert recipe.ladder is not None, "the recipe was checked"
     moved = []
     for one in entrants:
@@ -69,7 +71,7 @@ def _zeros(recipe: Recipe, market: RanksMarket, entrants: Sequence[EntrantReport
 
 
 def _splits(
-    recipe: Recipe, market: RanksMarket, entrants: Sequence[EntrantReport]
+    recipe: BoardRecipe, market: RanksMarket, entrants: Sequence[EntrantReport]
 ) -> list[DataFinding]:
     assert recipe.market is not None, "the recipe was checked"
     first = min((one.executed.first for one in entrants if one.executed), default="")
@@ -98,7 +100,7 @@ def _splits(
     return findings
 
 
-def large_moves(bars: Bars, first: str) -> list[str]:
+def large_moves(bars: BoardBars, first: str) -> list[str]:
     """Return the daily moves of at least 40 % from a day on, in words."""
     ends = np.array([end - 1 for _, end in bars.day_rows.values()])
     days = np.array(list(bars.day_rows))
@@ -145,7 +147,7 @@ def of_positions(
     return tuple(one for one in findings if one.count)
 
 
-def _missing_bars(bars: Bars, first: str) -> DataFinding:
+def _missing_bars(bars: BoardBars, first: str) -> DataFinding:
     used = bars.days >= np.datetime64(first or "1900-01-01")
     missing = np.isnan(bars.close[used])
     names = int(missing.any(axis=0).sum())

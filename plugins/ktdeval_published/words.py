@@ -27,12 +27,12 @@ def number(value: float | None, digits: int = 2) -> str:
     return NONE if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
 
 
-def counted(count: int, noun: str) -> str:
+def count_words(count: int, noun: str) -> str:
     """Return a count with its noun, such as `1 pair` or `3 pairs`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def listed(items: Sequence[str]) -> str:
+def list_words(items: Sequence[str]) -> str:
     """Return items as a list in words."""
     if len(items) < 2:
         return "".join(items)

@@ -2,7 +2,7 @@
 `positions`.
 
 An id that repeats means that days were run again from an earlier state. The account is then the
-branch that ends in the last row; rows of other branches are forked, and counted.
+branch that ends in the last row; rows of other branches are forked, and count_words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGITS = 4  #: digits after the point to which boards of coins round quantities
 
 
 @dataclass(frozen=True)
-class Order:
+class RowOrder:
     """Decision to buy or sell."""
 
     row: int  #: line of the file, from 1
@@ -56,7 +56,7 @@ class DeclaredAccount:
     """Account that a file declares: its branch of states, and its orders."""
 
     states: tuple[State, ...]  #: the first is the account before any decision
-    orders: tuple[Order, ...]
+    orders: tuple[RowOrder, ...]
     rows: int  #: rows of the file
     forked_rows: int  #: rows of branches that were given up
     repeated_ids: int
@@ -153,7 +153,7 @@ def _stamp(text: Any, index: int, where: Path) -> np.datetime64:
 
 def _order(
     row: dict[str, Any], index: int, before: State, after: State, counts: Counter[str]
-) -> Order | None:
+) -> RowOrder | None:
     """Return the order of a row, and count rows without one."""
     action = row.get("this_action") or {}
     kind = str(action.get("action", ""))
@@ -182,6 +182,6 @@ def _order(
     elif abs(change - quantity) > _TOLERANCE * max(1.0, amount):
         counts["unexplained"] += 1
     price = (before.cash - after.cash) / quantity
-    return Order(
+    return RowOrder(
         index + 1, after.stamp, symbol, quantity, price, len(str(row["date"])) > 10, amount
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from ktdeval.errors import DataError
 from ktdeval.values import loads_untrusted
 from ktdeval_published.clone import Clone
-from ktdeval_published.recipe import Recipe
+from ktdeval_published.recipe import BoardRecipe
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def iso_day(text: str, where: Path | str) -> str:
     return f"{plain[:4]}-{plain[4:6]}-{plain[6:]}"
 
 
-def read_rank_days(recipe: Recipe, clone: Clone) -> Mapping[str, list[RankDay]]:
+def read_rank_days(recipe: BoardRecipe, clone: Clone) -> Mapping[str, list[RankDay]]:
     """Return the ranks of each entrant by day, sorted. Raises DataError for a file without the
     columns of the recipe, and if no file matches.
     """
@@ -58,7 +58,7 @@ def read_rank_days(recipe: Recipe, clone: Clone) -> Mapping[str, list[RankDay]]:
     return found
 
 
-def _read_symbols(recipe: Recipe, clone: Clone, inside: str) -> tuple[str, ...]:
+def _read_symbols(recipe: BoardRecipe, clone: Clone, inside: str) -> tuple[str, ...]:
     reader = csv.DictReader(io.StringIO(clone.read(inside).decode("utf-8-sig")))
     columns = recipe.columns
     for name in (columns.symbol, columns.rank):
@@ -83,7 +83,9 @@ def _read_symbols(recipe: Recipe, clone: Clone, inside: str) -> tuple[str, ...]:
     return symbols
 
 
-def _entry_and_exit(recipe: Recipe, clone: Clone, inside: str) -> tuple[str | None, str | None]:
+def _entry_and_exit(
+    recipe: BoardRecipe, clone: Clone, inside: str
+) -> tuple[str | None, str | None]:
     """Return the days of entry and exit from the file beside a rank, if it states them."""
     beside = inside.removesuffix(".csv") + ".meta.json"
     try:

@@ -12,7 +12,7 @@ import zstandard
 SYMBOLS = ("600000.SH", "688001.SH")
 
 
-@pytest.fixture()
+@pytest.fixture
 def board(tmp_path: Path) -> Path:
     """A board of one entrant on three days of two A-shares, by the hour."""
     return make_board(tmp_path / "board")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import KtdevalError
-from ktdeval_published.boards import BoardOptions, run_board
+from ktdeval_published.boards import BoardRunOptions, run_board
 from ktdeval_published.clone import open_clone
 from ktdeval_published.recipe import find_recipe, load_recipe, recipe_names
 from ktdeval_published.schemas import schema_texts
@@ -54,13 +54,15 @@ def test_a_faulty_recipe_is_refused_in_one_line(
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(KtdevalError, match="did you mean|known: "):
+    with pytest.raises(KtdevalError, match=r"did you mean|known: "):
         find_recipe("agent-stock-bench")
 
 
 def run(board: Path) -> object:
     recipe = load_recipe(board / "recipe.yaml")
-    return run_board(recipe, open_clone(board, recipe.source.commit), BoardOptions(audited=False))
+    return run_board(
+        recipe, open_clone(board, recipe.source.commit), BoardRunOptions(audited=False)
+    )
 
 
 def test_a_missing_file_is_named(board: Path) -> None:

@@ -12,11 +12,11 @@ from ktdeval.market import Fees, find_venue
 from ktdeval_published.clone import open_clone
 from ktdeval_published.fills import OPEN_OF_BAR, breaches_of, infer_fills
 from ktdeval_published.forms.position_rows import DeclaredAccount, read_account
-from ktdeval_published.prices import Bars, read_bars
+from ktdeval_published.prices import BoardBars, read_bars
 from ktdeval_published.random_names import random_final_values
 from ktdeval_published.recipe import load_recipe
 from ktdeval_published.replay import (
-    Terms,
+    ReplayTerms,
     declared_nav,
     execute,
     fee_of,
@@ -29,14 +29,14 @@ from ktdeval_published.replay import (
 A_SHARE = find_venue("a_share")
 
 
-@pytest.fixture()
+@pytest.fixture
 def account(board: Path) -> DeclaredAccount:
     data = (board / "runs/one/position.jsonl").read_bytes()
     return read_account(data, Path("position.jsonl"), "CASH")
 
 
-@pytest.fixture()
-def bars(board: Path) -> Bars:
+@pytest.fixture
+def bars(board: Path) -> BoardBars:
     recipe = load_recipe(board / "recipe.yaml")
     assert recipe.market is not None
     return read_bars(open_clone(board, "0123456"), recipe.market.prices)
@@ -52,10 +52,10 @@ def test_the_price_of_a_fill_follows_from_cash(account: DeclaredAccount) -> None
     assert [order.price for order in account.orders] == [10.0, 11.0, 52.0]
 
 
-def test_own_rows_yield_the_declared_value(account: DeclaredAccount, bars: Bars) -> None:
+def test_own_rows_yield_the_declared_value(account: DeclaredAccount, bars: BoardBars) -> None:
     days = traded_days(account, bars)
     declared = declared_nav(account, bars, days)
-    again = nav_of(execute(account, bars, Terms("declared")), bars, days)
+    again = nav_of(execute(account, bars, ReplayTerms("declared")), bars, days)
 
     # 600 * 11.5 + 94,400 on the first day; 600 * 13.5 + 100 * 53.5 + 89,200 on the second
     assert declared == pytest.approx([101300.0, 102650.0], abs=1e-9)
@@ -63,16 +63,18 @@ def test_own_rows_yield_the_declared_value(account: DeclaredAccount, bars: Bars)
 
 
 def test_a_fill_never_comes_before_the_moment_of_its_row(
-    account: DeclaredAccount, bars: Bars
+    account: DeclaredAccount, bars: BoardBars
 ) -> None:
-    done = execute(account, bars, Terms("first_price", "end"))
+    done = execute(account, bars, ReplayTerms("first_price", "end"))
 
     # each at the open of the bar that begins at the row's stamp: 11, 12, 53 instead of 10, 11, 52
     assert [trade.price for trade in done.trades] == [11.0, 12.0, 53.0]
     assert honest_gap(account.orders, bars, "end") == pytest.approx(1000 - 400 + 100)
 
 
-def test_shares_bought_on_a_day_cannot_be_sold_on_it(account: DeclaredAccount, bars: Bars) -> None:
+def test_shares_bought_on_a_day_cannot_be_sold_on_it(
+    account: DeclaredAccount, bars: BoardBars
+) -> None:
     # bars that end at the stamp of a row begin before it: the sell would fill on the next day
     same_day = execute(account, bars, replace(terms_of(A_SHARE, "begin", 0), stamp="begin"))
     assert same_day.refused == {"T+1": 1}
@@ -82,7 +84,7 @@ def test_shares_bought_on_a_day_cannot_be_sold_on_it(account: DeclaredAccount, b
     assert next_day.refused == {}
 
 
-def test_a_star_buy_below_its_minimum_is_refused(account: DeclaredAccount, bars: Bars) -> None:
+def test_a_star_buy_below_its_minimum_is_refused(account: DeclaredAccount, bars: BoardBars) -> None:
     done = execute(account, bars, terms_of(A_SHARE, "end", 200))
     assert done.refused == {"STAR minimum": 1}
     assert [trade.quantity for trade in done.trades] == [1000, -400]
@@ -92,7 +94,7 @@ def test_breaches_are_counted_in_the_account_as_declared(account: DeclaredAccoun
     assert breaches_of(account, A_SHARE, 200) == {"T+1": 1, "STAR minimum": 1}
 
 
-def test_the_convention_of_fills_is_inferred(account: DeclaredAccount, bars: Bars) -> None:
+def test_the_convention_of_fills_is_inferred(account: DeclaredAccount, bars: BoardBars) -> None:
     counts = infer_fills(account.orders, bars, None)
     assert counts[OPEN_OF_BAR] == 1  # the second row; the first bars of days have both opens
     assert sum(counts.values()) == 3
@@ -108,7 +110,7 @@ def test_costs_follow_the_formula_of_the_venue() -> None:
     assert fee_of(us, -10, 100.0) == pytest.approx(1.0 + 0.0278 + 0.00166)
 
 
-def test_a_buy_is_cut_to_what_the_cash_pays_for(account: DeclaredAccount, bars: Bars) -> None:
+def test_a_buy_is_cut_to_what_the_cash_pays_for(account: DeclaredAccount, bars: BoardBars) -> None:
     poor = replace(account, states=(replace(account.states[0], cash=5400.0), *account.states[1:]))
     done = execute(poor, bars, replace(terms_of(A_SHARE, "end", 0), fees=Fees()))
     assert done.trades[0].quantity == 400  # 4 lots at 11
@@ -116,10 +118,10 @@ def test_a_buy_is_cut_to_what_the_cash_pays_for(account: DeclaredAccount, bars: 
 
 
 def test_random_traders_of_the_only_name_are_the_trader(
-    account: DeclaredAccount, bars: Bars
+    account: DeclaredAccount, bars: BoardBars
 ) -> None:
     alone = replace(account, orders=account.orders[:2])
-    one = Bars(
+    one = BoardBars(
         stamps=bars.stamps,
         symbols=bars.symbols[:1],
         **{name: getattr(bars, name)[:, :1] for name in ("open", "high", "low", "close", "volume")},

@@ -164,5 +164,10 @@ from ktdeval.cards.table_types import (
     tally as tally,
     word_grid as word_grid,
 )
+from ktdeval.cards.task_identity import (
+    facts_besides_variant as facts_besides_variant,
+    facts_of_mode as facts_of_mode,
+    task_facts as task_facts,
+)
 from ktdeval.cards.text_wrapping import folded_texts as folded_texts
 from ktdeval.masking.mask_config import MaskKind as MaskKind

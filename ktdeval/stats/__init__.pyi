@@ -45,7 +45,6 @@ from ktdeval.stats.factorial_effects import (
     LENGTH_RATIO as LENGTH_RATIO,
     MASK_FACTORS as MASK_FACTORS,
     MODE_PIECES as MODE_PIECES,
-    VARIANT_FIELDS as VARIANT_FIELDS,
     MeanEstimate as MeanEstimate,
     Variant as Variant,
     blocks_of as blocks_of,

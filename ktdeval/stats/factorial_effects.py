@@ -231,9 +231,6 @@ def mean_with_interval(
 
 Values = npt.NDArray[np.float64]
 Variant = tuple[str, str]  #: mask and mode
-VARIANT_FIELDS = frozenset({"name", "mask", "mode", "tools", "tool_texts", "prompts", "summary"})
-"""Task config fields that, within one family, may differ between masks and between modes."""
-
 MASK_FACTORS: Mapping[str, frozenset[str]] = {
     "bright": frozenset({"stock", "date"}),
     "stock_blind": frozenset({"date"}),

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval import stats
-from ktdeval.cards import TradingEpisode, system_labels
-from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
-from ktdeval.values import dumps_canonical, encode_canonical
+from ktdeval.cards import TradingEpisode, facts_besides_variant, facts_of_mode, system_labels
+from ktdeval.stats import MASK_FACTORS, MODE_PIECES, Variant
+from ktdeval.values import encode_canonical
 from ktdeval_report.inputs import Cell, ReportedCard
 from ktdeval_report.value_formatting import WORDS
 from ktdeval_report.window_means import WindowMean
@@ -106,11 +106,7 @@ def _by_variant(members: Sequence[ReportedCard], notes: list[str]) -> dict[Varia
 def _identity(evaluation: ReportedCard, metric: str) -> str:
     """Return all facts that must be equal for a difference to be caused by mask and mode."""
     card = evaluation.card
-    config = {}
-    for name, value in card.task.config.items():
-        if name not in VARIANT_FIELDS:
-            config[name] = value
-
+    config = facts_besides_variant(card.task.config)
     facets = (evaluation.system, card.rules, card.limit, card.snapshot.id,
               card.task.version, config, card.windows, card.metrics[metric].formula)  # fmt: skip
 
@@ -145,7 +141,7 @@ class _AgentDesign:
             shown = set()
             for variant in variants:
                 config = self.cards[variant].card.task.config
-                shown.add(dumps_canonical([config.get("prompts"), config.get("tools")]))
+                shown.add(encode_canonical(facts_of_mode(config)))
 
             if len(shown) > 1:
                 self.notes.append(

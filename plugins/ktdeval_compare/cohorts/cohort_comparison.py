@@ -20,15 +20,17 @@ from ktdeval.errors import CardError, UsageError
 from ktdeval_compare.cohort_words import BASELINE, REASONS, BaselineColumn
 from ktdeval_compare.masks.declined_trades import Declines, declines
 from ktdeval_compare.masks.mask_effects import check_counterparts
-from ktdeval_compare.pairs.compare import TASK_FACETS
 from ktdeval_compare.pairs.compared_cards import (
     EntrantCard,
     Values,
-    check_same,
     check_windows,
     flag_notes,
     load_entrants,
     training_seed,
+)
+from ktdeval_compare.pairs.shared_facts import (
+    check_same,
+    check_same_task,
 )
 from ktdeval_compare.papers.cohort_definitions import (
     Definitions,
@@ -200,7 +202,7 @@ def cohort(paths: Sequence[Path], options: CohortOptions) -> CohortReport:
     members = [member for member in selected if member.runs]
     _check_task(definitions, members, task)
     cards = _all_cards(members)
-    check_same(cards, TASK_FACETS, "they can't be combined")
+    check_same_task(cards, "they can't be combined")
     check_same(cards, _formulas(), "score all runs with one version")
     windows, notes = _shared_windows(members, options.common)
 

@@ -33,18 +33,21 @@ from ktdeval_compare.forks.episode_distance import (
 )
 from ktdeval_compare.pairs.compare import by_window
 from ktdeval_compare.pairs.compared_cards import (
-    MARKET_FACETS,
     Cell,
     EntrantCard,
     by_task,
-    check_same,
-    facets,
     flag_notes,
     label,
     left_out_notes,
     paired_cells,
     recorded_ledger,
     spans,
+)
+from ktdeval_compare.pairs.shared_facts import (
+    MARKET_FACETS,
+    check_same,
+    check_same_config,
+    facets,
 )
 from ktdeval_compare.study_options import CommonOptions, LevelOptions
 
@@ -60,12 +63,13 @@ _FACETS = facets(
     "call parameters",
     "ways of sending calls",
     "task versions",
-    "task configs (hash)",
     *MARKET_FACETS,
 )
 """Facts that must be equal: everything except the mask key, and the windows and seeds, which are
 paired.
 """
+
+_THEN = "only the mask key may differ, otherwise the difference is not due to the labels"
 
 # ---- the report
 
@@ -234,11 +238,8 @@ def _checked_groups(entrants: Sequence[EntrantCard]) -> dict[str, list[EntrantCa
     """
     groups = by_task(entrants)
     for task, members in groups.items():
-        check_same(
-            members,
-            _FACETS,
-            "only the mask key may differ, otherwise the difference is not due to the labels",
-        )
+        check_same(members, _FACETS, _THEN)
+        check_same_config(members, _THEN)
         keys = {member.card.aliases for member in members}
         if len(keys) < 2:
             more = f"every card of {task}" if len(members) > 1 else f"the one card of {task}"

@@ -13,19 +13,15 @@ from typing import Any
 import msgspec
 
 from ktdeval import stats
-from ktdeval.cards import System, system_labels
+from ktdeval.cards import System, facts_besides_variant, facts_of_mode, system_labels
 from ktdeval.errors import CardError
-from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
+from ktdeval.stats import MASK_FACTORS, MODE_PIECES, Variant
 from ktdeval_compare.pairs.compared_cards import (
-    MARKET_FACETS,
     Cell,
     EntrantCard,
     Values,
     by_system,
-    check_same,
     chosen_metrics,
-    config_field,
-    facets,
     flag_notes,
     label,
     left_out_notes,
@@ -34,6 +30,12 @@ from ktdeval_compare.pairs.compared_cards import (
     spans,
 )
 from ktdeval_compare.pairs.rank_test import rank_test_of
+from ktdeval_compare.pairs.shared_facts import (
+    MARKET_FACETS,
+    check_same,
+    check_same_config,
+    facets,
+)
 from ktdeval_compare.study_options import MetricTestOptions
 
 #: Sets of masks over which contributions can be averaged, largest set first
@@ -222,20 +224,13 @@ def check_counterparts(groups: Mapping[System, Sequence[EntrantCard]], then: str
 
 def check_variants(members: Sequence[EntrantCard], then: str) -> None:
     """Raise CardError if cards differ in more than mask and mode. The message ends with `then`."""
-    fields: set[str] = set()
-    for member in members:
-        fields.update(member.card.task.config)
-
-    same = facets("call parameters", "task versions", *MARKET_FACETS)
-    for name in sorted(fields - VARIANT_FIELDS):
-        same[f"task configs ({name})"] = config_field(name)
-
-    check_same(members, same, then)
+    check_same(members, facets("call parameters", "task versions", *MARKET_FACETS), then)
+    check_same_config(members, then, facts_besides_variant)
 
     # Prompts and tools may differ between modes, but not within one mode.
-    of_mode = {name: config_field(name) for name in ("prompts", "tools")}
     for mode in dict.fromkeys(member.card.task.mode for member in members):
-        check_same([member for member in members if member.card.task.mode == mode], of_mode, then)
+        of_mode = [member for member in members if member.card.task.mode == mode]
+        check_same_config(of_mode, then, facts_of_mode)
 
 
 def _design(name: str, members: Sequence[EntrantCard], options: EffectsOptions) -> MaskDesign:

@@ -19,16 +19,13 @@ from ktdeval.errors import CardError
 from ktdeval.stats import RankNull, never_in
 from ktdeval.values import option
 from ktdeval_compare.pairs.compared_cards import (
-    MARKET_FACETS,
     Cell,
     DailyTable,
     EntrantCard,
     Values,
     by_task,
-    check_same,
     chosen_metrics,
     daily_table,
-    facets,
     flag_notes,
     label,
     left_out_notes,
@@ -48,6 +45,11 @@ from ktdeval_compare.pairs.report_types import (
     Wilcoxon,
     describe_cards,
 )
+from ktdeval_compare.pairs.shared_facts import (
+    check_same,
+    check_same_task,
+    facets,
+)
 from ktdeval_compare.pairs.sharpe_difference import sharpe_difference
 from ktdeval_compare.pairs.verdicts import with_verdicts
 from ktdeval_compare.study_options import MetricTestOptions
@@ -55,8 +57,6 @@ from ktdeval_compare.study_options import MetricTestOptions
 NEEDS_TWO = (
     "a comparison needs at least two cards; name the run folder or card of another agent, too"
 )
-
-TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *MARKET_FACETS)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def paired_group(
     """Return the cards of one task as a group, after checking that they can be compared and paired.
     `wanted` lists the metrics.
     """
-    check_same(members, TASK_FACETS, "they can't be compared")
+    check_same_task(members, "they can't be compared")
     labelled = label(members)
     cells = paired_cells(labelled, common)
     metrics = chosen_metrics(labelled, wanted)

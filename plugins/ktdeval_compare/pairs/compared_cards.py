@@ -9,7 +9,6 @@ import os.path
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +37,7 @@ from ktdeval.runner import load_ledger, run_file, run_of
 from ktdeval.stats import left_out_windows
 from ktdeval.trading import Ledger
 from ktdeval.values import encode_canonical, file_sha256, near_matches
+from ktdeval_compare.pairs.shared_facts import check_same
 
 Values = npt.NDArray[np.float64]
 
@@ -231,69 +231,6 @@ def training_seed(entrant: EntrantCard) -> str:
     return encode_canonical(
         {name: value for name, value in entrant.card.model.args.items() if is_seed(name)}
     )
-
-
-def check_same(
-    entrants: Sequence[_Entry], facets: Mapping[str, Callable[[Any], Any]], then: str
-) -> None:
-    """Check that the cards agree in all `facets`, which map a name to a function that reads the
-    value from a card.
-
-    Raises CardError otherwise. The message names the first difference and ends with `then`.
-    """
-    first = entrants[0]
-    for other in entrants[1:]:
-        for name, facet in facets.items():
-            left = facet(first)
-            right = facet(other)
-            if encode_canonical(left) != encode_canonical(right):
-                raise CardError(
-                    f"{other.path} and {first.path} have different {name}: {_short_text(right)} and"
-                    f" {_short_text(left)}; {then}"
-                )
-
-
-def _short_text(value: Any) -> str:
-    text = value if isinstance(value, str) else encode_canonical(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
-
-_FACETS: Mapping[str, Callable[[Any], Any]] = {
-    "masks": attrgetter("card.task.mask"),
-    "modes": attrgetter("card.task.mode"),
-    "models": attrgetter("card.model"),
-    "agents": attrgetter("card.agent"),
-    "call parameters": attrgetter("card.call"),
-    "ways of sending calls": attrgetter("card.request_settings"),
-    "task versions": attrgetter("card.task.version"),
-    "task configs (hash)": attrgetter("card.task.hash"),
-    # Only ids are compared; names and sources are just labels.
-    "snapshots": lambda entrant: entrant.card.snapshot and entrant.card.snapshot.id,
-    "metric rules": attrgetter("card.rules"),
-    "limits of steps": attrgetter("card.limit"),
-    "kinds of markets": lambda entrant: _market_kind(entrant.card),
-}
-MARKET_FACETS = ("snapshots", "metric rules", "limits of steps")
-"""Facts that must be equal in every comparison. Mask keys are not among them: each run has its own
-key.
-"""
-
-
-def _market_kind(card: TradingCard) -> str:
-    """Return the kind of market: `placebo`, `synthetic` or `real`."""
-    if card.snapshot.is_placebo:
-        return "placebo"
-    return "synthetic" if card.snapshot.synthetic else "real"
-
-
-def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
-    """Return the facets with these names for `check_same`, which checks them in this order."""
-    return {name: _FACETS[name] for name in names}
-
-
-def config_field(name: str) -> Callable[[EntrantCard], Any]:
-    """Return a function that reads a field of a card's task config."""
-    return lambda entrant: entrant.card.task.config.get(name)
 
 
 def check_windows(entrants: Sequence[_ComparedCard]) -> None:

@@ -20,12 +20,15 @@ from ktdeval_compare.pairs.compare import NEEDS_TWO, CompareOptions
 from ktdeval_compare.pairs.compared_cards import (
     ScoringEntrant,
     by_task,
-    check_same,
     check_windows,
-    facets,
     flag_notes,
     label,
     notes_of_groups,
+)
+from ktdeval_compare.pairs.shared_facts import (
+    check_same,
+    check_same_config,
+    facets,
 )
 from ktdeval_compare.pairs.verdicts import with_verdicts
 
@@ -34,7 +37,7 @@ def _drawing_seeds(scored: ScoringEntrant) -> Sequence[int] | None:
     return scored.card.seeds if scored.card.windows else None
 
 
-_FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps") | {
+_FACETS = facets("task versions", "snapshots", "limits of steps") | {
     # Questions about a market are drawn separately by window and seed.
     "seeds": _drawing_seeds,
 }
@@ -106,6 +109,7 @@ def compare_scores(cards: Sequence[ScoringEntrant], options: CompareOptions) -> 
 
     for task, group in by_task(cards).items():
         check_same(group, _FACETS, "they can't be compared")
+        check_same_config(group, "they can't be compared")
         check_windows(group)
         members = label(group)
         names = _chosen_scores(members, options.metrics)

@@ -18,17 +18,14 @@ from typing import Any
 import numpy as np
 
 from ktdeval import stats
-from ktdeval.cards import System
+from ktdeval.cards import System, task_facts
 from ktdeval.errors import CardError, UsageError
 from ktdeval.values import load_yaml
 from ktdeval_compare.pairs.compare import CompareOptions, pair_figures
 from ktdeval_compare.pairs.compared_cards import (
     Cell,
     EntrantCard,
-    check_same,
     chosen_metrics,
-    config_field,
-    facets,
     flag_notes,
     label,
     left_out_notes,
@@ -37,6 +34,11 @@ from ktdeval_compare.pairs.compared_cards import (
     paired_cells,
 )
 from ktdeval_compare.pairs.report_types import ComparedCard, describe_cards
+from ktdeval_compare.pairs.shared_facts import (
+    check_same,
+    check_same_config,
+    facets,
+)
 from ktdeval_compare.pairs.verdicts import with_verdicts
 from ktdeval_compare.pools.pooled_cells import (
     CellFigure,
@@ -217,7 +219,8 @@ def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_
     """Return the cards by market, after checking that all markets ask the same question about the
     same systems.
     """
-    check_same(entrants, _question(entrants), _THEN)
+    check_same(entrants, facets(*_RULES["question"]), _THEN)
+    check_same_config(entrants, _THEN, _question)
     groups: dict[tuple[str, str], list[EntrantCard]] = {}
     for entrant in entrants:
         key = (entrant.card.task.name, entrant.card.snapshot.id)
@@ -238,19 +241,12 @@ def _markets(entrants: Sequence[EntrantCard], options: CompareOptions) -> list[_
     return markets
 
 
-def _question(entrants: Sequence[EntrantCard]) -> dict[str, Callable[[Any], Any]]:
-    """Return the facts that define a question, by name: the facts in `pool.yaml`, and each field of
-    the cards' configs that does not describe the market.
+def _question(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a task config that define a question: those that can change a result and
+    do not say where it was asked.
     """
-    question = facets(*_RULES["question"])
-    fields: set[str] = set()
-    for entrant in entrants:
-        fields.update(entrant.card.task.config)
-
-    for field in sorted(fields - MARKET_FIELDS):
-        question[f"task configs ({field})"] = config_field(field)
-
-    return question
+    facts = task_facts(config)
+    return {name: value for name, value in facts.items() if name not in MARKET_FIELDS}
 
 
 def _market_names(firsts: Sequence[EntrantCard]) -> list[str]:

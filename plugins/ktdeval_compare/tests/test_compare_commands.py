@@ -150,7 +150,7 @@ ktdeval: error: FOLDER/1/cards/blinded_open_research.json and FOLDER/0/cards/bli
 ktdeval: error: FOLDER/0/cards/blinded_open_research.json and FOLDER/2/cards/bright_open_research.json have different masks: blinded and bright; compare takes cards of one task; `ktdeval compare masks` compares masks and modes
 ktdeval: error: FOLDER/0/cards/blinded_open_research.json and FOLDER/3/cards/blinded_memory_only.json have different modes: open_research and memory_only; compare takes cards of one task; `ktdeval compare masks` compares masks and modes
 ktdeval: error: FOLDER/4/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task versions: 2 and 1; they can't be compared
-ktdeval: error: FOLDER/5/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task configs (hash): HASH… and HASH…; they can't be compared
+ktdeval: error: FOLDER/5/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different task configs (harness): {"max_tool_calls":6} and {"max_tool_calls":12}; they can't be compared
 ktdeval: error: FOLDER/6/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different metric rules: paper and strict; they can't be compared
 ktdeval: error: FOLDER/7/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json have different limits of steps: 5 and null; they can't be compared
 ktdeval: error: FOLDER/8/cards/blinded_open_research.json and FOLDER/0/cards/blinded_open_research.json: window A1 is 2040-03-01 … 2040-03-05 on one and 2011-03-01 … 2011-03-05 on the other
@@ -564,7 +564,7 @@ ktdeval: error: FOLDER/1/cards/blinded_open_research.json and FOLDER/0/cards/bri
 ktdeval: error: FOLDER/2/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different metric rules: paper and strict; an effect would mix that with mask and mode
 ktdeval: error: FOLDER/3/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different call parameters: {"temperature":0.0} and {"temperature":0.7}; an effect would mix that with mask and mode
 ktdeval: error: FOLDER/4/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different task configs (harness): {"max_tool_calls":6} and {"max_tool_calls":12}; an effect would mix that with mask and mode
-ktdeval: error: FOLDER/5/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different prompts: {"user.md":"0"} and null; an effect would mix that with mask and mode
+ktdeval: error: FOLDER/5/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different task configs (prompts): {"user.md":"0"} and null; an effect would mix that with mask and mode
 ktdeval: error: FOLDER/6/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different task configs (family): ktdfin_rebased and null; an effect would mix that with mask and mode
 ktdeval: error: FOLDER/7/cards/blinded_open_research.json and FOLDER/0/cards/bright_open_research.json have different task configs (round_digits): 3 and null; an effect would mix that with mask and mode
 """)

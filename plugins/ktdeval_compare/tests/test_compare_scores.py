@@ -60,7 +60,10 @@ def test_cards_of_one_task_are_compared(terminal: CardTerminal) -> None:
             {"config": {"version": "2"}},
             "have different task versions: 2 and 1; they can't be compared",
         ),
-        ({"config": {"questions": "others"}}, "have different task configs (hash)"),
+        (
+            {"config": {"questions": "others"}},
+            "have different task configs (questions): others and null",
+        ),
         ({"limit": 3}, "have different limits of steps: 3 and null"),
         ({"snapshot": OTHER_MARKET}, "have different snapshots: "),
         ({"seed": 1}, "have different seeds: [1] and [0]"),

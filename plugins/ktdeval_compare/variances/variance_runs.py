@@ -16,11 +16,9 @@ import pandas as pd
 from ktdeval.cards import TradingEpisode, system_labels
 from ktdeval.errors import CardError, UsageError
 from ktdeval.values import read_plain
-from ktdeval_compare.pairs.compare import TASK_FACETS
 from ktdeval_compare.pairs.compared_cards import (
     EntrantCard,
     by_task,
-    check_same,
     chosen_metrics,
     flag_notes,
     label,
@@ -28,6 +26,9 @@ from ktdeval_compare.pairs.compared_cards import (
     notes_of_groups,
     paired_cells,
     recorded_ledger,
+)
+from ktdeval_compare.pairs.shared_facts import (
+    check_same_task,
 )
 
 FACTORS = ("agent", "model", "asset", "window", "seed")
@@ -188,7 +189,7 @@ def read_cards(
     models = system_labels(entrant.system.of_model for entrant in entrants)
 
     for task, members in by_task(entrants).items():
-        check_same(members, TASK_FACETS, "they can't be compared")
+        check_same_task(members, "they can't be compared")
         if len(members) < 2:
             raise CardError(
                 f"{members[0].path}: is the only card of task {task}; a split needs several agents"

@@ -13,7 +13,14 @@ import pandas as pd
 
 from ktdeval.cards import label_word
 from ktdeval.errors import CardError, UsageError
-from ktdeval_compare.pairs.compared_cards import check_same, facets, label, load_cards
+from ktdeval_compare.pairs.compared_cards import (
+    label,
+    load_cards,
+)
+from ktdeval_compare.pairs.shared_facts import (
+    check_same,
+    facets,
+)
 from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
 from ktdeval_compare.papers.figures.figure_runs import (
     check_one_task,

@@ -215,7 +215,9 @@ def _assign_early(engine: Engine, account: Account) -> None:
         rows = engine.reference.dividends_on(ticker, tomorrow, engine.now_ns)
         amount_e4 = sum(row.amount_e4 for row in rows)
         if amount_e4:
-            dividends[ticker] = amount_e4
+            splits = engine.reference.splits_on(ticker, tomorrow)
+            known = [split for split in splits if split.announced_ns <= engine.now_ns]
+            dividends[ticker] = days.per_old_share(amount_e4, known)
 
     if not dividends:
         return

@@ -11,7 +11,7 @@ rounded down.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -163,8 +163,8 @@ def early_assignments(
     mark. Puts are never assigned early, and calls for no other reason.
 
     `positions`: by instrument id; `marks`: instrument id -> price at this close, for options and
-    `STOCK:X`; `dividends_e4`: ticker -> dividend per share whose ex-day is the NEXT trading day
-    (known by now).
+    `STOCK:X`; `dividends_e4`: ticker -> dividend whose ex-day is the NEXT trading day (known by
+    now), per share as of this close (`per_old_share`).
     """
     assigned = []
     for name, position in sorted(positions.items()):
@@ -181,6 +181,18 @@ def early_assignments(
             assigned.append(position.instrument)
 
     return tuple(assigned)
+
+
+def per_old_share(amount_e4: int, splits: Iterable[SplitRow]) -> int:
+    """Return a dividend per share as of the close before its ex-day, rounded up. On an ex-day that
+    is also that of `splits`, the dividend is stated per new share.
+    """
+    new = old = 1
+    for split in splits:
+        new *= split.new
+        old *= split.old
+
+    return -(-amount_e4 * new // old)
 
 
 def _cash_account_problem(

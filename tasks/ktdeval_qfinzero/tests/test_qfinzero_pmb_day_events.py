@@ -334,6 +334,28 @@ def test_short_call_is_assigned_before_a_dividend_above_its_time_value(
     assert early == expiry(CALL, -2, 105, cost=-500), "an early assignment delivers as expiry does"
 
 
+@on_each_row(
+    "ratio, dividend, old_share",
+    # $2 per new share are $4 per old share, above a time value of $3: $100 a contract
+    ((2, 1), 2.0, 4.0),
+    ((1, 4), 2.0, 0.5),
+    # a third of a ten-thousandth of a dollar more than $0.6666
+    ((2, 3), 1.0, 0.6667),
+)
+def test_a_dividend_on_the_day_of_a_split_is_compared_per_old_share(
+    ratio: tuple[int, int], dividend: float, old_share: float
+) -> None:
+    per_share = days.per_old_share(e4(dividend), [split(*ratio)])
+    assert per_share == e4(old_share)
+    assert days.per_old_share(e4(dividend), []) == e4(dividend)
+
+    instrument = NAMED["CALL"]
+    prices = marks(AVLN=105) | {instrument.id: e4(8)}
+    short = {instrument.id: Position(instrument, -1)}
+    is_assigned = bool(days.early_assignments(short, prices, {"AVLN": per_share}))
+    assert is_assigned == (old_share > 3)
+
+
 @pytest.mark.parametrize(
     ("strike", "ratio", "after"),
     [

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from ktdeval_qfinzero.data.dataset import Dataset
-from ktdeval_qfinzero.data.rows import ContractRow, RateRow
+from ktdeval_qfinzero.data.rows import ContractRow, RateRow, SplitRow
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract
 from ktdeval_qfinzero.timestamps import MINUTE, SECOND
 from ktdeval_qfinzero.trading_hours import trading_hours
@@ -253,6 +253,27 @@ def test_a_dividend_is_deducted_once_declared_and_until_its_ex_day() -> None:
         row["greek_dividends"] == 0
         for row in greek_rows("O:AVLN250110C00100000", "2025-01-06", "2025-01-10")
     )
+
+
+def test_a_dividend_after_an_announced_split_is_deducted_per_old_share() -> None:
+    """AVLN splits 2 for 1 on the 10th, announced by the 7th: $0.25 per new share of the 13th are $0.50
+    per share as of the 7th, of which the strike is a price.
+    """
+    split = SplitRow("AVLN", date(2025, 1, 10), 2, 1, at("2025-01-06T21:30:00Z"))
+    dataset = with_prices(rising_rates(), split_rows=[split])
+    plain = greek_rows(PUT, "2025-01-06", "2025-01-10")
+    rows = greek_rows(PUT, "2025-01-06", "2025-01-10", dataset=dataset)
+
+    ratios = {}
+    for before, after in zip(plain, rows, strict=True):
+        ratios[after["date"]] = round(after["greek_dividends"] / before["greek_dividends"], 6)
+    # not yet announced by the close of the 6th, and in effect on the 10th
+    assert ratios == {
+        "2025-01-06": 1.0,
+        "2025-01-07": 2.0,
+        "2025-01-08": 2.0,
+        "2025-01-10": 1.0,
+    }
 
 
 def test_a_minute_takes_the_spot_of_the_last_complete_minute() -> None:

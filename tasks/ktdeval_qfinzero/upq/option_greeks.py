@@ -195,10 +195,31 @@ def spots_of_moments(view: DatasetView, underlying: str, moment_ns: IntArray) ->
     return spots
 
 
+def _new_per_old(view: DatasetView, underlying: str, moment_ns: IntArray, ex_ns: int) -> FloatArray:
+    """Return the [n] new shares per share as of each moment, after the splits that are announced by
+    then and take effect by `ex_ns`.
+    """
+    hours = view.hours
+    ratio = np.ones(len(moment_ns))
+    for split in view.splits(underlying):
+        session = int(np.searchsorted(hours.days, np.datetime64(split.ex_day)))
+        if session == len(hours.days):
+            continue
+
+        split_ns = int(hours.open_ns[session])
+        if split_ns <= ex_ns:
+            is_due = (split.announced_ns <= moment_ns) & (moment_ns < split_ns)
+            ratio[is_due] *= split.new / split.old
+
+    return ratio
+
+
 def _dividends(
     view: DatasetView, quotes: OptionQuotes, expiry_ns: IntArray, curves: PublishedCurves
 ) -> FloatArray:
-    """Return the [n] present value of the dividends due before expiry, in dollars."""
+    """Return the [n] present value of the dividends due before expiry, in dollars per share as of
+    the moment of the quote. A dividend after a split is stated per new share.
+    """
     hours = view.hours
     total = np.zeros(len(quotes.contracts))
     for row in view.dividends(quotes.underlying):
@@ -210,9 +231,9 @@ def _dividends(
         due = np.flatnonzero(
             (row.declared_ns <= quotes.moment_ns) & (quotes.moment_ns < ex_ns) & (ex_ns < expiry_ns)
         )
-        years = (ex_ns - quotes.moment_ns[due]) / _YEAR_NS
-        total[due] += (
-            row.amount_e4 / E4 * np.exp(-curves.rates(quotes.moment_ns[due], years) * years)
-        )
+        moments = quotes.moment_ns[due]
+        years = (ex_ns - moments) / _YEAR_NS
+        amounts = row.amount_e4 / E4 * _new_per_old(view, quotes.underlying, moments, ex_ns)
+        total[due] += amounts * np.exp(-curves.rates(moments, years) * years)
 
     return total

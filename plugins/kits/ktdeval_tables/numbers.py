@@ -22,7 +22,7 @@ _NOTHING = frozenset(word.lower() for word in MISSING)
 _SIGNS = "^([+-]?)[$¥\uffe5€£]"
 _SIGN_INSIDE = "^([$¥\uffe5€£])-"
 _CURRENCY = r"^(?:US\$|HK\$|R\$|[A-Z]{3} )|(?: ?(?:USDT|USD|EUR|GBP|CNY|HKD|JPY|INR|CHF)| [A-Z]{3}| ?[€£元])$"
-_UNIT = r"(?<=[0-9.])\s*(?:shares?|shrs?|units?|pcs|coins?|Stk\.?|Stück|股|份|张|枚|个|주|株|[A-Z][A-Z0-9]{1,9})$"
+_UNIT = r"(?<=[0-9])\s*(?:shares?|shrs?|units?|pcs|coins?|Stk\.?|Stück|股|份|张|枚|个|주|株|[A-Z][A-Z0-9]{1,9})$"
 """Unit of a count at the end of a cell, such as `100股` or `0.05BTC`."""
 _TIMES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "万": 1e4, "亿": 1e8}
 """Letters after a number, as in `63.09M` or `1.2亿`."""

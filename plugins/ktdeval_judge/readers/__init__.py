@@ -15,6 +15,7 @@ import pandas as pd
 from ktdeval.errors import DataError
 from ktdeval.values import content_hash, file_sha256
 from ktdeval_judge.declared import Declared
+from ktdeval_judge.readers.advice import without_form
 from ktdeval_judge.readers.forms import FORMS, FormOptions, form_of, read_form, without_flows
 from ktdeval_judge.readers.frames import RETURNS_ONLY
 from ktdeval_judge.readers.kept_rows import FileTables, column_values, kept_files, named_tables
@@ -413,7 +414,9 @@ def _read_plain_form(form: str, table: RoleTable, options: ReadOptions) -> Decla
     if form == "values" and options.flows in table.table.header:
         table = replace(table, roles={**table.roles, "flow": (options.flows,)})
 
-    return read_form(form, table, FormOptions(program=PLAIN, flows=options.flows))
+    return read_form(
+        form, table, FormOptions(program=PLAIN, flows=options.flows, cash_before=options.cash)
+    )
 
 
 def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
@@ -422,9 +425,13 @@ def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
     for table in tables[:5]:
         name = f"{table.table.name}: " if table.table.name else ""
         shown.append(f"{name}{table.shown}")
+    advice = "assign columns with --map ROLE=COLUMN"
+    if len(tables) == 1 and "date" in tables[0].roles and "code" not in tables[0].roles:
+        taken = [column for columns in tables[0].roles.values() for column in columns]
+        advice = without_form(tables[0].table, taken) or advice
     return DataError(
         f"{file}: contains no decision, trade or account value; write one of: {FORMS}; "
-        f"{'; '.join(shown)}; assign columns with --map ROLE=COLUMN, such as --map nav=COLUMN"
+        f"{'; '.join(shown)}; {advice}"
     )
 
 

@@ -25,7 +25,12 @@ from ktdeval_judge.readers.frames import (
     values_of,
     with_lines,
 )
-from ktdeval_judge.readers.keys import check_target_keys, check_trade_keys, check_value_keys
+from ktdeval_judge.readers.keys import (
+    check_moment_keys,
+    check_target_keys,
+    check_trade_keys,
+    check_value_keys,
+)
 from ktdeval_judge.readers.left_out import rows_of_trades
 from ktdeval_judge.readers.role_table import RoleTable, days_of
 from ktdeval_judge.readers.roles import is_kind
@@ -57,6 +62,7 @@ class FormOptions:
     cash: str = ""
     signed_fees: bool = False  #: whether fees are cash flows, which are negative if a fee is paid
     flows: str = ""  #: column with deposits and withdrawals
+    cash_before: float | None = None  #: initial cash, as given by the user
 
 
 def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
@@ -124,7 +130,7 @@ def _form_of_values(table: RoleTable) -> str:
     for role in (*_RETURNS, "cumulative return"):
         if table.has(role):
             return "returns"
-    return ""
+    return "gains" if table.has("profit") else ""
 
 
 def read_form(form: str, table: RoleTable, options: FormOptions) -> Declared:
@@ -482,6 +488,33 @@ def read_returns(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     return {"values": values_of(table, moments, values), "cash": 1.0}
 
 
+def read_gains(table: RoleTable, options: FormOptions) -> dict[str, Any]:
+    """Read gains in money, of days or of single trades, as the values of an account that starts
+    with the cash that the user gives.
+    """
+    column = table.column("profit")
+    if options.cash_before is None:
+        raise DataError(
+            f"{table.place}: column {column!r} contains gains in money, which need the account's "
+            "initial cash: --cash N"
+        )
+
+    gains = table.numbers("profit")
+    moments = table.moments()
+    check_moment_keys(table, moments)
+    by_day = gains.groupby(days_of(moments)).sum().sort_index()
+    growth = 1.0 + by_day.cumsum() / options.cash_before
+    if (growth <= 0).any():
+        raise DataError(
+            f"{table.place}: column {column!r}: losses exceed the initial cash of "
+            f"{options.cash_before:,.0f}; give more with --cash N"
+        )
+    table.note(f"{column!r} is read as gains in money on {options.cash_before:,.0f}.")
+    table.note(RETURNS_ONLY)
+    values = pd.Series(growth.to_numpy(), index=growth.index.rename("day"), name="value")
+    return {"values": values, "cash": 1.0}
+
+
 def read_closed(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read closed trades. Each row is an entry and, if the trade is closed, an exit."""
     return read_closed_trades(table, options.flows)
@@ -500,5 +533,6 @@ _READERS: Mapping[str, Callable[[RoleTable, FormOptions], dict[str, Any]]] = {
     "holdings": read_holdings,
     "values": read_values,
     "returns": read_returns,
+    "gains": read_gains,
     "wide": read_wide_weights,
 }

@@ -13,11 +13,13 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
+from ktdeval_judge.readers.advice import code_columns, without_codes, without_days
 from ktdeval_judge.readers.roles import fact, is_kind, word_kinds, words_of
 from ktdeval_tables.cell_tables import CellTable
 from ktdeval_tables.codes import plain_code
 from ktdeval_tables.moments import CellFault, StampClock, parse_moments
 from ktdeval_tables.numbers import parse_figures
+from ktdeval_tables.row_keys import quoted
 
 ONE_ROW_A_DAY = "the day {day} appears twice; keep one row per day"
 _SHOWN = 40  # maximum number of characters that an error shows from a cell
@@ -118,10 +120,12 @@ class RoleTable:
         """Return the code of each row, [n]."""
         if "code" not in self.roles:
             if not self.code:
+                advice = without_codes(self.table)
                 raise DataError(
-                    f"{self.place}: has no column of codes (symbol, ticker, instrument); write "
-                    f"one row per day and code, or give the file's asset: --code CODE; {self.shown}"
+                    f"{self.place}: has no column of codes (symbol, ticker, instrument); {advice}; "
+                    f"{self.shown}"
                 )
+            self._check_one_asset()
             return pd.Series(self.code, index=self.table.cells.index)
 
         column = self.column("code")
@@ -131,6 +135,18 @@ class RoleTable:
         is_short = codes.str.len() <= _MAX_CODE
         self.check((codes != "") & is_short, column, "expected a code, was")
         return codes
+
+    def _check_one_asset(self) -> None:
+        """Raise DataError if the user gives one code, but a column contains several codes."""
+        read = {column for columns in self.roles.values() for column in columns}
+        for column in code_columns(self.table):
+            codes = self.table.cells[column].unique()
+            if column not in read and len(codes) > 1 and self.code in codes:
+                option = f"--map {quoted(f'code={column}')}"
+                raise DataError(
+                    f"{self.place}: --code {self.code}: column {column!r} has {len(codes)} codes; "
+                    f"read it: {option}; or keep one: --keep {quoted(f'{column}={self.code}')}"
+                )
 
     def sides(self) -> pd.Series:
         """Return `buy`, `sell` or `hold` for each row, [n]. Raises DataError if a cell has another
@@ -184,13 +200,18 @@ class RoleTable:
 
     def lacks(self, role: str) -> DataError:
         """Return an error that says that the table lacks a role."""
-        option = f"--map {role.replace(' ', '_')}=COLUMN"
-        words = f"lacks the column {role}"
         if role == "date":
             words = "has no column of days (date, datetime, timestamp)"
+            advice = without_days(self.table, "date")
+            return DataError(
+                f"{self.place}: {words}; {advice}; {self.shown}; for a file of a known program, "
+                "give --from"
+            )
+
+        option = f"--map {role.replace(' ', '_')}=COLUMN"
         return DataError(
-            f"{self.place}: {words}; {self.shown}; add it, or name it: {option}; for a file of a "
-            "known program, give --from"
+            f"{self.place}: lacks the column {role}; {self.shown}; add it, or name it: {option}; "
+            "for a file of a known program, give --from"
         )
 
     def check(self, is_right: pd.Series, column: str, words: str) -> None:

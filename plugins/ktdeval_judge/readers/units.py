@@ -89,7 +89,9 @@ def _check_levels(table: RoleTable, column: str, numbers: pd.Series) -> None:
     values = numbers.to_numpy()
     if len(values) < _FEW or np.ptp(values[1:]) == 0 or np.ptp(values[:-1]) == 0:
         return
-    trend = float(np.corrcoef(values[1:], values[:-1])[0, 1])
+    # ranks, because a single large return correlates with its neighbours
+    ranks = numbers.rank().to_numpy()
+    trend = float(np.corrcoef(ranks[1:], ranks[:-1])[0, 1])
     if trend > _TREND:
         raise DataError(
             f"{table.place}: column {column!r}: neighbouring values are alike, like account "

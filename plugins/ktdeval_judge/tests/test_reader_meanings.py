@@ -168,3 +168,49 @@ def test_the_cash_beside_trades_gives_the_initial_cash(
     pd.testing.assert_frame_equal(
         found.trades, read(tmp_path, text.replace("Cash Balance", "other")).trades
     )
+
+
+# ---- advice
+
+
+def refusal(folder: Path, text: str, options: ReadOptions | None = None) -> str:
+    with pytest.raises(DataError) as caught:
+        read(folder, text, options)
+    return str(caught.value)
+
+
+TWO_ASSETS = "date,paper,side,shares,price\n2025-06-09,AAPL,buy,1,204\n2025-06-09,MSFT,buy,1,470\n"
+
+
+def test_a_column_of_codes_is_named_instead_of_one_code_for_all(tmp_path: Path) -> None:
+    assert "--map code=paper" in refusal(tmp_path, TWO_ASSETS)
+    words = refusal(tmp_path, TWO_ASSETS, ReadOptions(code="AAPL"))
+    assert "--code AAPL: column 'paper' has 2 codes; read it: --map code=paper" in words
+
+    found = read(tmp_path, TWO_ASSETS, ReadOptions(roles={"code": "paper"}))
+    assert [row[1] for row in trades_of(found)] == ["AAPL", "MSFT"]
+
+
+def test_a_column_of_days_is_named_or_said_to_be_missing(tmp_path: Path) -> None:
+    text = "when,paper,weight\n2025-06-09,AAPL,1\n"
+    assert "--map date=when" in refusal(tmp_path, text)
+    assert "no column contains days" in refusal(tmp_path, "AAPL,MSFT\n10,5\n0,3\n")
+    months = "Year," + ",".join("JAN FEB MAR APR MAY JUN JUL AUG".split())
+    text = f"{months}\n2022,1,2,3,4,5,6,7,8\n2023,1,2,3,4,5,6,7,8\n"
+    assert "a table of years and months ('Year', 'JAN' …)" in refusal(tmp_path, text)
+
+
+def test_gains_in_money_need_the_cash_and_become_an_account(tmp_path: Path) -> None:
+    text = "date,pnl\n2025-06-02,-400\n2025-06-03,0\n2025-06-04,600\n"
+    assert "--cash N" in refusal(tmp_path, text)
+    found = read(tmp_path, text, ReadOptions(cash=1000))
+    assert found.values is not None
+    assert found.values.round(12).to_dict() == {20250602: 0.6, 20250603: 0.6, 20250604: 1.2}
+
+
+def test_a_loss_on_the_first_day_is_a_return_and_no_level(tmp_path: Path) -> None:
+    returns = [-0.1, -0.02, 0.003, -0.001, 0.002, 0.001, -0.003, 0.002, -0.002, 0.001, 0.003, -0.001]
+    rows = [f"2025-06-{2 + number:02},{value}" for number, value in enumerate(returns)]
+    found = read(tmp_path, "date,returns\n" + "\n".join(rows) + "\n")
+    assert found.values is not None
+    assert found.values.iloc[0] == pytest.approx(0.9)

@@ -113,12 +113,12 @@ a header alone: wrong.csv: has no row below its header; write one row per decisi
 blank lines alone: wrong.csv: can't read: No columns; the file is empty
 no day: wrong.csv: has no column of days (date, datetime, timestamp); no column contains days: save the table with its index of days, or add them; its columns: code, weight; for a file of a known program, give --from
 no code: wrong.csv: has no column of codes (symbol, ticker, instrument); write one row per day and code, or, if the file is of one asset, name it: --code CODE; its columns: date, weight
-nothing to do: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, colour; if one account has these values: --map nav=code
+nothing to do: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, colour; assign columns with --map ROLE=COLUMN
 two forms: wrong.csv: mixes weights and holdings; a file must use one form: keep one of these columns, or name it: --map weight=COLUMN or --map position=COLUMN
 a day and code twice: wrong.csv: line 3: column date: the same day and code appear twice; keep one row
 a cell too few: wrong.csv: can't read: its last row has 2 of 3 cells, so that the file may be cut off; write it whole
 a cell too many: wrong.csv: line 2: expected 3 cells, was 4; quote texts with commas or line breaks
-no weight in a row: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, weight; if one account has these values: --map nav=code
+no weight in a row: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, weight; assign columns with --map ROLE=COLUMN
 no code in a row: wrong.csv: line 2: column code: expected a code, was empty
 no day in a row: wrong.csv: line 2: column date: expected a day such as 2024-01-31, was empty
 a weight that is not a number: wrong.csv: line 2: column weight: expected a number, was 'NaN'
@@ -136,9 +136,9 @@ a day that can mean two: wrong.csv: line 2: column date: '03/04/2024' can mean t
 a day that there is not: wrong.csv: line 2: column date: '2024-02-30' is not a date; write it as 2024-01-02
 a word for a day: wrong.csv: line 2: column date: 'Tuesday' is not a date; write it as 2024-01-02
 a side that is none: wrong.csv: line 2: column side: expected buy or sell, was 'up'; drop rows without a trade
-cash without a side: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, cash; if one account has these values: --map nav=code or --map nav=cash
+cash without a side: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, cash; assign columns with --map ROLE=COLUMN
 cash below zero: wrong.csv: line 2: column cash: expected a number above zero, was '-5'
-cash for what has no close: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, side, cash; if one account has these values: --map nav=code
+cash for what has no close: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, side, cash; assign columns with --map ROLE=COLUMN
 a negative price: wrong.csv: line 2: column price: expected a number above zero, was '-1'
 a price of zero: wrong.csv: line 2: column price: expected a number above zero, was '0'
 a trade of nothing: wrong.csv: line 2: column qty: expected a number other than zero, was '0'

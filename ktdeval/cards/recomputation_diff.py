@@ -13,6 +13,7 @@ from typing import cast
 
 import msgspec
 
+from ktdeval.stats.data_limits import ONE_DAY
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import to_plain
@@ -130,8 +131,10 @@ def card_difference(
     processor.
 
     A recorded card written before `deciders` existed must still match the labels and eligibility
-    that follow from its deciders.
+    that follow from its deciders. An interval that was recorded before one day could leave none is
+    not compared (`has_earlier_intervals`).
     """
+    recomputed = cast("Mapping[str, JsonValue]", _with_earlier_intervals(recorded, recomputed))
     comparable = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
     for name in UNVERIFIED & recorded.keys():
         comparable[name] = recorded[name]
@@ -141,6 +144,36 @@ def card_difference(
         comparable["episodes"] = _without_served(comparable["episodes"])
 
     return _difference(recorded, comparable, text, is_close)
+
+
+def has_earlier_intervals(
+    recorded: Mapping[str, JsonValue], recomputed: Mapping[str, JsonValue]
+) -> bool:
+    """Return whether a card has an interval that today's rule leaves out because of one day. Such a
+    card is verified by the rule of its time (`Resampling.max_day_share`).
+    """
+    return _with_earlier_intervals(recorded, recomputed) != recomputed
+
+
+def _with_earlier_intervals(recorded: object, recomputed: object) -> object:
+    """Return a recomputed value in which intervals that one day leaves out are as recorded."""
+    if isinstance(recorded, Mapping) and isinstance(recomputed, Mapping):
+        reason = recomputed.get("reason")
+        if (
+            isinstance(reason, str)
+            and reason.startswith(ONE_DAY)
+            and recorded.get("reason") != reason
+        ):
+            return recorded
+        return {
+            name: _with_earlier_intervals(recorded[name], value) if name in recorded else value
+            for name, value in recomputed.items()
+        }
+    are_lists = isinstance(recorded, list | tuple) and isinstance(recomputed, list | tuple)
+    if are_lists and len(recorded) == len(recomputed):  # type: ignore[arg-type]
+        pairs = zip(recorded, recomputed, strict=True)  # type: ignore[call-overload]
+        return [_with_earlier_intervals(one, other) for one, other in pairs]
+    return recomputed
 
 
 def _without_served(episodes: JsonValue) -> JsonValue:

@@ -34,6 +34,7 @@ from ktdeval.cards.table_types import (
     share_of,
     word_grid,
 )
+from ktdeval.stats.data_limits import ONE_DAY
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
@@ -192,6 +193,9 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
         )
 
     for name, metric in card.metrics.items():
+        interval = metric.interval
+        if interval and interval.reason and interval.reason.startswith(ONE_DAY):
+            yield f"{name} has no interval: {interval.reason}"
         if metric.never and several:
             yield (f"{name}: {never_in(metric.never, metric.n)}, ranked after every number")
         elif metric.never:

@@ -24,7 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.stats.data_limits import MIN_RETURNS, dominance_words, dominant_return
+from ktdeval.stats.data_limits import (
+    MAX_DAY_SHARE,
+    MIN_RETURNS,
+    dominance_words,
+    dominant_return,
+)
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.performance_metrics import benchmark_levels, benchmark_problem
 from ktdeval.stats.series import (
@@ -177,6 +182,9 @@ class Resampling:
     #: exactly one interval
     seed: int | None = None
     level: float = 0.95  #: nominal coverage
+    #: share of the squares of returns above which a single day leaves no interval of a total return
+    #: or a ratio; 1: no day does, as on cards of earlier versions
+    max_day_share: float = MAX_DAY_SHARE
 
 
 Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
@@ -316,7 +324,7 @@ class Bootstrap:
         if self.problem is not None:
             return self.problem
 
-        largest = dominant_return(self.values)
+        largest = dominant_return(self.values, self.resampling.max_day_share)
         if largest is None:
             return None
         day = f"day {largest + 1}" if self._days is None else str(self._days[largest])

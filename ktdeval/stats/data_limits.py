@@ -38,9 +38,13 @@ def annualisation_problem(returns: int, a_year: float | None) -> str | None:
     return f"{returns} {noun} too few to annualise: {MIN_RETURNS} are needed"
 
 
-def dominant_return(returns: Series) -> int | None:
-    """Return the index of the return that carries more than a third of the sum of the squares of
-    [n] finite returns; None if no return does.
+ONE_DAY = "one day ("
+"""Beginning of the reason why an interval is missing because of a single day."""
+
+
+def dominant_return(returns: Series, share: float = MAX_DAY_SHARE) -> int | None:
+    """Return the index of the return that carries more than a share of the sum of the squares of
+    [n] finite returns, by default a third; None if no return does.
 
     Example:
         dominant_return(np.array([0.01, -0.25, 0.01]))  # 1
@@ -50,7 +54,7 @@ def dominant_return(returns: Series) -> int | None:
     if not total:
         return None
     largest = int(squares.argmax())
-    return largest if squares[largest] > MAX_DAY_SHARE * total else None
+    return largest if squares[largest] > share * total else None
 
 
 def dominance_words(returns: Series, index: int, day: str) -> str:
@@ -58,6 +62,6 @@ def dominance_words(returns: Series, index: int, day: str) -> str:
     squares = np.square(returns)
     share = float(squares[index]) / math.fsum(squares)
     return (
-        f"one day ({day}, {100 * float(returns[index]):+.2f} %) carries {100 * share:.0f} % of the"
+        f"{ONE_DAY}{day}, {100 * float(returns[index]):+.2f} %) carries {100 * share:.0f} % of the"
         " squares of all returns"
     )

@@ -29,11 +29,10 @@ def objections(intervals: Mapping[str, Ends], doubts: Iterable[str] = ()) -> Ite
     """Yield what keeps a ratio from being evidence, whatever its probability: intervals (by the
     name of their figure) that include zero, and doubts about the data.
     """
-    holding = [
-        name
-        for name, (low, high) in intervals.items()
-        if None not in (low, high) and low <= 0 <= high
-    ]
+    holding = []
+    for name, (low, high) in intervals.items():
+        if low is not None and high is not None and low <= 0 <= high:
+            holding.append(name)
     if holding:
         verb = "includes" if len(holding) == 1 else "include"
         noun = "interval" if len(holding) == 1 else "intervals"

@@ -25,6 +25,7 @@ from ktdeval.cards.fields.fact_types import (
 )
 from ktdeval.errors import CardError
 from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
+from ktdeval.stats.bootstrap import Resampling
 from ktdeval.stats.factorial_effects import left_out_windows
 from ktdeval.stats.metric import Metric, RecordedTranscript, RuleSet
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
@@ -94,6 +95,7 @@ class CardInputs(EvaluationInputs):
     certificate: Attachment = NO_ATTACHMENT  #: what the attached card states
     #: transcripts by episode id, for metrics that read conversations
     transcripts: Mapping[str, RecordedTranscript] = field(default_factory=dict)
+    resampling: Resampling | None = None  #: of intervals over days; None: today's settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,6 +55,7 @@ def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
             ledger,
             inputs.snapshot,
             inputs.rules,
+            inputs.resampling,
         )
         episode = TradingEpisode(
             **_recorded_parts(spec, steps, inputs),

@@ -17,7 +17,7 @@ from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_foreign
-from ktdeval.stats.bootstrap import episode_intervals
+from ktdeval.stats.bootstrap import Resampling, episode_intervals
 from ktdeval.stats.metric import (
     FunctionMetric,
     Metric,
@@ -98,12 +98,13 @@ def gather_metrics(
     ledger: Ledger,
     market: MarketSnapshot,
     rules: RuleSet,
+    resampling: Resampling | None = None,
 ) -> dict[str, EpisodeMetric]:
     """Compute the metrics of an episode. A daily metric that has a value also gets a
-    block-bootstrap interval over days. `owners` gives the plugin that provides each metric. Raises
-    as `compute_metric` does.
+    block-bootstrap interval over days, by `resampling`. `owners` gives the plugin that provides
+    each metric. Raises as `compute_metric` does.
     """
-    intervals = episode_intervals(ledger, market)
+    intervals = episode_intervals(ledger, market, resampling)
     figures = {}
     for metric in metrics:
         owner = owners.get(metric.name, "")

@@ -18,13 +18,16 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
+from ktdeval.cards.assembly import build_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_evaluation
+from ktdeval.cards.fields.card_inputs import CardInputs
 from ktdeval.cards.fields.plan import is_declared
 from ktdeval.cards.fields.provenance import made_at
 from ktdeval.cards.recomputation_diff import (
     card_difference,
     first_difference,
+    has_earlier_intervals,
     steps_difference,
     value_difference,
 )
@@ -56,10 +59,12 @@ from ktdeval.runner.scoring.model_identity_checks import (
 from ktdeval.runner.scoring.score import (
     check_ran,
     make_card,
+    make_inputs,
     open_market_of_run,
     open_run,
     run_of,
 )
+from ktdeval.stats.bootstrap import Resampling
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.task_api.trading_task import Task
@@ -556,4 +561,11 @@ def _card_problem(
     except KtdevalError as error:
         return str(error)
 
-    return card_difference(card.plain, recomputed.plain, read_plain(path).decode())
+    text = read_plain(path).decode()
+    difference = card_difference(card.plain, recomputed.plain, text)
+    if difference is None and has_earlier_intervals(card.plain, recomputed.plain):
+        inputs = make_inputs(folder, task, snapshot, plugins, errors)
+        assert isinstance(inputs, CardInputs), "only trading cards have intervals over days"
+        earlier = build_card(replace(inputs, resampling=Resampling(max_day_share=1.0)))
+        difference = card_difference(card.plain, earlier.plain, text)
+    return difference

@@ -19,6 +19,7 @@ import anyio
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.secrets import hide_secrets, secrets_of
 from ktdeval.values import JsonValue
+from ktdeval_mcp.folders import Folders
 
 MAX_SECONDS = 600
 MAX_CHARS = 40_000  #: maximum number of characters, both of the printed text and of the JSON
@@ -39,15 +40,20 @@ class CommandOutput:
     messages: str  #: text on stderr
 
 
-async def run_command(words: list[str]) -> CommandOutput:
-    """Run `ktdeval` with these arguments. Raises ToolError if the command gave no result."""
+async def run_command(words: list[str], folders: Folders, scratch: str) -> CommandOutput:
+    """Run `ktdeval` with these arguments, confined to the folders and to its temporary folder,
+    `scratch`. Raises ToolError if the command gave no result.
+    """
     called = shlex.join(["ktdeval", *words])
+    confined = [sys.executable, "-P", "-m", "ktdeval_mcp.confined_command"]
     try:
         with anyio.fail_after(MAX_SECONDS):
             done = await anyio.run_process(
-                [sys.executable, "-P", "-m", "ktdeval", *words],
+                [*confined, *map(str, folders.roots), "--", *words],
                 check=False,
                 stdin=subprocess.DEVNULL,
+                cwd=folders.base,
+                env={**os.environ, "TMPDIR": scratch},
             )
     except TimeoutError as error:
         raise ToolError(f"took over {MAX_SECONDS} s; run it in a terminal: {called}") from error
@@ -65,6 +71,7 @@ async def run_command(words: list[str]) -> CommandOutput:
 
 
 def _decode_output(data: bytes) -> str:
+    # hidden before a text is cut, since half a secret is not recognised
     text = data.decode("utf-8", "replace").strip()
     return hide_secrets(text, secrets_of(os.environ))
 

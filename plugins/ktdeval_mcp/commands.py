@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 import click
 
-from ktdeval.cli import example
+from ktdeval.cli import example, flag, options_of
 from ktdeval.values import later, load_yaml
 
 _FOLDER = Path(__file__).parent
@@ -19,11 +20,29 @@ CLIENTS: dict[str, dict[str, str]] = load_yaml(_FOLDER / "clients.yaml")
 """Path of each client's configuration file, and a template for its contents."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """Options of `mcp serve`."""
+
+    root: tuple[Path, ...] = flag(
+        (),
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help=(
+            "folder that tools may read and write, repeatable; relative paths start at the first "
+            "one; default: the working folder"
+        ),
+    )
+
+
 @example("ktdeval mcp serve")
 @click.command()
+@options_of(ServeOptions)
 @click.pass_context
-def serve(context: click.Context) -> None:
+def serve(context: click.Context, /, options: ServeOptions) -> None:
     """Serve the tools over stdin and stdout, until the client closes one of them.
+
+    Tools read and write files below the folders --root only, links resolved.
 
     A client starts this by itself: `ktdeval mcp config CLIENT` prints what it needs.
     """
@@ -34,7 +53,8 @@ def serve(context: click.Context) -> None:
     if sys.stdin.isatty():
         click.echo("waits for a client of MCP; see `ktdeval mcp config --help`", err=True)
 
-    anyio.run(serve_stdio, context.find_root().command)
+    folders = later("ktdeval_mcp.folders:Folders")().of(options.root)
+    anyio.run(serve_stdio, context.find_root().command, folders)
 
 
 @example("ktdeval mcp config claude-code")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from mcp.shared.exceptions import MCPError
 import ktdeval
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.values import near_matches
-from ktdeval_mcp.answers import SCHEMA, as_content, bound_text, run_command
+from ktdeval_mcp.answers import SCHEMA, CommandOutput, as_content, bound_text, run_command
 from ktdeval_mcp.docs_search import MAX_HIT_CHARS, search_docs
+from ktdeval_mcp.folders import Folders
+from ktdeval_mcp.secret_free_stream import secret_free
 from ktdeval_mcp.tear_sheets import PREFIX, address_of, read_sheets
 from ktdeval_mcp.tools import CommandTool, check_arguments, command_tools
 
@@ -39,14 +42,14 @@ _HTML = "text/html"
 _RUN_LINE = re.compile(r"^folder +(\S.*)$", re.MULTILINE)
 
 
-async def serve_stdio(root: click.Command) -> None:
+async def serve_stdio(root: click.Command, folders: Folders) -> None:
     """Serve one client over stdin and stdout until it closes one of them. `root` is the command
-    `ktdeval`.
+    `ktdeval`, and `folders` are those that it may read and write.
     """
-    server = McpTools(command_tools(root)).server()
+    server = McpTools(command_tools(root), folders).server()
     try:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        async with stdio_server() as (read, write), secret_free(write) as clean:
+            await server.run(read, clean, server.create_initialization_options())
     except* BrokenPipeError:
         pass  # the client has stopped reading
 
@@ -56,8 +59,9 @@ class McpTools:
     sheets as resources.
     """
 
-    def __init__(self, tools: dict[str, CommandTool]) -> None:
+    def __init__(self, tools: dict[str, CommandTool], folders: Folders) -> None:
         self._tools = tools
+        self._folders = folders
         self._judged: dict[str, Path] = {}
 
     def server(self) -> Server:
@@ -117,20 +121,26 @@ class McpTools:
 
         tool = self._tools[name]
         words = tool.words(arguments)
+        self._folders.check(name, arguments)
         printed = ""
         links: list[types.ContentBlock] = []
         if tool.declaration.prints_text:
-            printed = (await run_command(words)).printed
+            printed = (await self._run(words)).printed
             run = _RUN_LINE.search(printed) if name == "judge" else None
             if run is not None:
-                folder = Path(run[1]).absolute()
+                folder = self._folders.resolve(run[1])
                 links.append(self._link_run(folder))
                 arguments = {"decisions": str(folder)}
 
-        output = await run_command(tool.words(arguments, "--json"))
+        output = await self._run(tool.words(arguments, "--json"))
         result = as_content(words, output.exit_code, printed, output.printed)
         text = bound_text(printed or output.printed)
         return types.CallToolResult(content=[_text(text), *links], structured_content=result)
+
+    async def _run(self, words: list[str]) -> CommandOutput:
+        """Run a command confined to the server's folders."""
+        with tempfile.TemporaryDirectory() as scratch:
+            return await run_command(words, self._folders, scratch)
 
     def _link_run(self, folder: Path) -> types.ResourceLink:
         """Remember a judged run, and return a link to its tear sheet."""
@@ -162,7 +172,7 @@ class McpTools:
         self, _: _Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            pages = await read_sheets(params.uri)
+            pages = await read_sheets(params.uri, self._folders)
         except KtdevalError as error:
             raise MCPError(types.INVALID_PARAMS, error.line) from error
 

@@ -18,6 +18,9 @@ from ktdeval_tables.headerless_bars import KLINES, are_klines, guess_names, name
 from ktdeval_tables.names import is_asset, squeeze_name, vendor_names
 from ktdeval_tables.numbers import COMMA, MISSING, NUMBER, POINT, UNCLEAR, decimal_mark
 
+_SERVER_WORDS = re.compile(
+    r"\b(?:error|not found|forbidden|denied|limit|unavailable|no data|invalid)\b", re.IGNORECASE
+)
 BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned with spaces
 # the comma comes last, since next to another delimiter it may be a decimal mark
 _DELIMITERS = ("\t", ";", "|", ",")
@@ -170,9 +173,12 @@ def _refuse_words(numbered: Sequence[tuple[int, str]], known: Collection[str], w
     if _is_data(cells) or any(squeeze_name(cell) in known for cell in cells):
         return
 
+    # any other line may be private, such as a password in a file that was named by mistake
+    is_from_server = _SERVER_WORDS.search(line) is not None
+    quoted = f": {first_words(line)}" if is_from_server else ""
     raise DataError(
-        f"{where}: line {number} is all that it holds, and no table: {first_words(line)}; download"
-        " the file again"
+        f"{where}: line {number} is all that it holds, and no table{quoted}; download the file"
+        " again"
     )
 
 

@@ -18,6 +18,11 @@ from ktdeval_audit.readers.log_folder import read_folder
 
 _SAMPLE = 20  # number of records whose keys are examined
 _MAX_KEYS = 12
+_TABLES = (".csv", ".tsv", ".txt")
+_KNOWN_KEYS = frozenset({
+    "answer", "completion", "content", "date", "day", "decision", "input", "message", "messages",
+    "output", "prompt", "question", "reply", "response", "role", "text", "time", "timestamp",
+})  # fmt: skip
 _DAYS = (*FIELDS, *LATE_FIELDS, "id", "symbol", "ticker", "timestamp", "model")
 
 
@@ -57,13 +62,25 @@ def _read_file(path: Path, kind: str | None, named: Mapping[str, str] | None) ->
         reading = read_decisions(records, form)
 
     if not reading.decisions:
-        raise UsageError(f"{path}: {_why_nothing(kind or name, records, named)}")
+        why = _why_nothing(kind or name, records, named)
+        if path.suffix.lower() in _TABLES and not any(_has_known_key(each) for each in records[:1]):
+            why = "no name in its first line is that of a text or a day; name a log of an agent"
+
+        raise UsageError(f"{path}: {why}")
     return AgentLog(
         kind=name,
         source=path.name,
         decisions=tuple(reading.decisions),
         notes=tuple(reading.notes),
     )
+
+
+def _has_known_key(record: LogRecord) -> bool:
+    """Return whether a table's header has a known name. If it has none, the file may be no log,
+    such as one of passwords, and its first line is not repeated.
+    """
+    keys = record.value if isinstance(record.value, dict) else {}
+    return any(str(key).lower() in _KNOWN_KEYS for key in keys)
 
 
 def _why_nothing(kind: str, records: Sequence[LogRecord], named: Mapping[str, str] | None) -> str:

@@ -195,7 +195,11 @@ class RoleTable:
 
     @property
     def shown(self) -> str:
-        """Text that lists the table's columns."""
+        """Text that lists the table's columns. If none has a known name, the file may be no table,
+        such as one of passwords, and its first line is not repeated.
+        """
+        if not self.roles:
+            return "no name in its first line is known"
         return f"its columns: {', '.join(name[:40] for name in self.table.header)[:400]}"
 
     def lacks(self, role: str) -> DataError:

@@ -126,23 +126,23 @@ async def test_a_negative_verdict_is_a_result(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_an_error_is_one_line_and_the_server_stays(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
-        absent = await client.call_tool("judge", {"decisions": "/no/such.csv"})
+        absent = await client.call_tool("judge", {"decisions": "no/such.csv"})
         unknown = await client.call_tool("judge", {"decision": "weights.csv"})
         wrong_type = await client.call_tool("judge", {"sharpe": "two"})
         no_tool = await client.call_tool("judg", {})
         dashes = await client.call_tool("card_verify", {"path": "--plugin=evil.py"})
         with pytest.raises(MCPError) as no_run:
-            await client.read_resource("ktdeval://tear-sheet/%2Fno%2Fsuch")
+            await client.read_resource("ktdeval://tear-sheet/no%2Fsuch")
         with pytest.raises(MCPError) as no_sheet:
             await client.read_resource("file:///etc/passwd")
         still_there = await client.call_tool("docs_search", {"query": "deflated Sharpe ratio"})
 
-    assert error_line(absent) == "/no/such.csv: can't read: No such file or directory"
+    assert error_line(absent) == "no/such.csv: can't read: No such file or directory"
     assert "'decision' was unexpected" in error_line(unknown)
     assert error_line(wrong_type) == "judge: sharpe: 'two' is not of type 'number'"
     assert error_line(no_tool) == "no tool 'judg'; did you mean 'judge'?"
     assert "--plugin=evil.py" in error_line(dashes)
-    assert "/no/such: no run here" in str(no_run.value)
+    assert "no/such: no run here" in str(no_run.value)
     assert "no resource file:///etc/passwd" in str(no_sheet.value)
 
     hits = still_there.structured_content["hits"]

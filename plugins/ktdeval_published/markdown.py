@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ktdeval_published.report import BoardReport, EntrantReport, IntervalEstimate
 from ktdeval_published.texts import interval_text, result_text
-from ktdeval_published.words import NONE, number
+from ktdeval_published.words import NONE, money, number
 
 _TITLE = "# What the published agents really show"
 _INTRODUCTION = """\
@@ -107,11 +107,11 @@ def _causes(report: BoardReport) -> list[str]:
     if not with_causes:
         return []
     names = [cause.name for cause in with_causes[0].causes]
-    heads = ["gap by cause, in this order", *names, "unexplained"]
+    heads = [f"executed less declared, by cause, {report.currency}", *names, "unexplained"]
     lines = [_row(heads), _row(["---", *(["---:"] * (len(heads) - 1))])]
     for one in with_causes:
-        amounts = [f"{cause.amount + 0.0:+,.2f}" for cause in one.causes]
-        rest = NONE if one.residual is None else f"{round(one.residual, 2) + 0.0:+,.2f}"
+        amounts = [money(cause.amount, signed=True) for cause in one.causes]
+        rest = money(one.residual, signed=True)
         lines.append(_row([one.name, *amounts, rest]))
     return [*lines, ""]
 

@@ -9,6 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ktdeval.attribution import (
+    AccountFill,
+    AccountGap,
+    AccountPath,
+    GapCause,
+    account_gap,
+)
 from ktdeval.errors import DataError, KtdevalError
 from ktdeval.market import Venue, find_venue
 from ktdeval.stats import rank_among
@@ -29,6 +36,7 @@ from ktdeval_published.recipe import BoardMarket, BoardRecipe
 from ktdeval_published.replay import (
     Replay,
     ReplayTerms,
+    day_ends,
     declared_nav,
     execute,
     honest_gap,
@@ -37,6 +45,13 @@ from ktdeval_published.replay import (
     traded_days,
 )
 from ktdeval_published.report import Cause, CostLadder, EntrantReport, Fills, Live
+
+_CAUSES: dict[GapCause, str] = {
+    "price_and_moment": "price and moment of the fills",
+    "lots_and_limits": "rules of the venue",
+    "fees": "costs of the venue",
+    "rows_left_out": "rows without a later price",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +149,9 @@ class _Run:
     account: DeclaredAccount
     days: Stamps
     declared: Array  #: value by day, by the file's own cash
-    as_rows: Array  #: its orders at its own prices
-    first_price: Array  #: at the first price after each decision
-    by_rules: Array  #: and under the rules on quantities
+    by_rules: Array  #: at the first price after each decision, under the rules on quantities
     executed: Array  #: and with the venue's costs
+    rows: Replay  #: its orders at its own prices
     rules: Replay
     full: Replay
     terms: ReplayTerms
@@ -157,16 +171,13 @@ def _execute_all(account: DeclaredAccount, of: PositionsMarket) -> _Run:
     terms = terms_of(of.venue, of.market.stamp, of.market.star_lot)
     rules = execute(account, bars, terms)
     full = execute(account, bars, replace(terms, fees=of.venue.fees))
-    as_rows = execute(account, bars, ReplayTerms("declared"))
-    first = execute(account, bars, ReplayTerms("first_price", of.market.stamp))
     return _Run(
         account=account,
         days=days,
         declared=declared_nav(account, bars, days),
-        as_rows=nav_of(as_rows, bars, days, held),
-        first_price=nav_of(first, bars, days, held),
         by_rules=nav_of(rules, bars, days, held),
         executed=nav_of(full, bars, days, held),
+        rows=execute(account, bars, ReplayTerms("declared")),
         rules=rules,
         full=full,
         terms=terms,
@@ -179,19 +190,17 @@ def _report(
     account = run.account
     a_year = of.recipe.days_a_year
     executed = run.path(run.executed)
-    ends = [float(nav[-1]) for nav in (run.as_rows, run.first_price, run.by_rules, run.executed)]
+    gap = _gap(of, run)
     return EntrantReport(
         name=entrant.name,
         arm=entrant.arm,
         pair=entrant.pair,
         declared=track_of(run.path(run.declared), a_year),
         executed=track_of(executed, a_year),
-        causes=(
-            Cause(name="price of the fill", amount=ends[1] - ends[0]),
-            Cause(name="rules of the venue", amount=ends[2] - ends[1]),
-            Cause(name="costs of the venue", amount=ends[3] - ends[2]),
+        causes=tuple(
+            Cause(name=name, amount=-float(gap.parts[cause][-1])) for cause, name in _CAUSES.items()
         ),
-        residual=ends[0] - float(run.declared[-1]),
+        residual=-float(gap.parts["residual"][-1]),
         live=_live(of, executed, logs),
         fills=_fills(of, run),
         costs=(_ladder(run),),
@@ -208,6 +217,28 @@ def _report(
             "rows whose change is not their action's": account.unexplained,
             "days with a decision": len(account.days),
         },
+    )
+
+
+def _gap(of: PositionsMarket, run: _Run) -> AccountGap:
+    """Return the gap between the declared and the executed account by cause, at each day's close."""
+    closes = of.bars.last_close[day_ends(of.bars, run.days)]
+    declared = AccountPath(fills=_account_fills(run, run.rows, of.bars), values=run.declared)
+    executed = AccountPath(fills=_account_fills(run, run.full, of.bars), values=run.executed)
+    return account_gap(declared, executed, closes, map(str, run.full.not_given))
+
+
+def _account_fills(run: _Run, replay: Replay, bars: BoardBars) -> tuple[AccountFill, ...]:
+    return tuple(
+        AccountFill(
+            row=int(np.searchsorted(run.days, bars.days[trade.row])),
+            asset=trade.column,
+            shares=trade.quantity,
+            paid=trade.quantity * trade.price,
+            fee=trade.fee,
+            decision=str(trade.order),
+        )
+        for trade in replay.trades
     )
 
 

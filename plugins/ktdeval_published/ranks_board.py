@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ktdeval.attribution import Fit
 from ktdeval.errors import DataError
 from ktdeval.market import Venue, find_venue, sessions
 from ktdeval.stats import rank_among
@@ -24,7 +25,14 @@ from ktdeval_published.forms.rank_files import RankDay, iso_day, read_rank_days
 from ktdeval_published.prices import Array, BoardBars, read_bars
 from ktdeval_published.publication import FirstCommits, Status, close_of
 from ktdeval_published.recipe import BoardRecipe, Ladder
-from ktdeval_published.report import Cause, CostLadder, EntrantReport, Live
+from ktdeval_published.report import (
+    Cause,
+    CostLadder,
+    EntrantReport,
+    IntervalEstimate,
+    Live,
+)
+from ktdeval_published.selection import fit_styles, selection_gains, selection_of
 
 DRAWS = 999
 
@@ -38,6 +46,7 @@ class RanksMarket:
     repaired: BoardBars  #: with the splits of the recipe
     ranks: Mapping[str, list[RankDay]]  #: by entrant, with the days of entry and exit
     undated: int  #: files that state no entry or exit
+    fit: Fit | None = None  #: styles of the prices; None without the history that they need
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +77,10 @@ def open_ranks_market(recipe: BoardRecipe, clone: Clone) -> RanksMarket:
     ranks = read_rank_days(recipe, clone)
     undated = sum(not (one.entry and one.exit) for days in ranks.values() for one in days)
     dated = {name: [dated_rank(one, raw, venue) for one in days] for name, days in ranks.items()}
-    return RanksMarket(venue, raw, raw.with_splits(recipe.market.splits), dated, undated)
+    repaired = raw.with_splits(recipe.market.splits)
+    first = min((one.exit for days in dated.values() for one in days if one.exit), default=None)
+    fit = None if first is None else fit_styles(repaired, venue, np.datetime64(first))
+    return RanksMarket(venue, raw, repaired, dated, undated, fit)
 
 
 def dated_rank(one: RankDay, bars: BoardBars, venue: Venue) -> RankDay:
@@ -262,6 +274,7 @@ def _report(
         residual=residual,
         live=_live(recipe, market, days, path, publication),
         costs=costs,
+        selection=_selection(run, market),
         capacity=_capacity(run, market.repaired),
         cutoff=cutoff_days(recipe.entrants.models.get(name, name), path.days),
         counts={"ranked days": len(days), "days with a gain": len(run.ranks)},
@@ -287,6 +300,18 @@ def _live(
         sharpe_before=sharpe_of(path.where(named[with_gain] == "before"), recipe.days_a_year),
         sharpe_after=sharpe_of(path.where(named[with_gain] == "after"), recipe.days_a_year),
     )
+
+
+def _selection(run: LadderRun, market: RanksMarket) -> IntervalEstimate | None:
+    """Return the selection of a ladder whose positions last one day each; None otherwise."""
+    if market.fit is None:
+        return None
+    bars = market.repaired
+    steps = [_row(bars, one.exit, one.path) - _row(bars, one.entry, one.path) for one in run.ranks]
+    if any(step != 1 for step in steps):
+        return None
+    exits = np.array([one.exit for one in run.ranks], dtype="datetime64[D]")
+    return selection_of(selection_gains(run.weights, exits, market.fit, bars.symbols))
 
 
 def _capacity(run: LadderRun, bars: BoardBars) -> float | None:

@@ -58,6 +58,7 @@ class Replay:
     refused: Mapping[str, int]  #: orders that were refused or cut, by rule
     traded: float  #: sum of the sizes of all fills in currency
     fees: float
+    not_given: tuple[int, ...] = ()  #: orders without a price to fill them at
 
 
 def terms_of(venue: Venue, stamp: Literal["begin", "end"], star_lot: float) -> ReplayTerms:
@@ -122,17 +123,20 @@ class _Book:
         self._day: np.datetime64 | None = None
         self._refused: Counter[str] = Counter()
         self._trades: list[ReplayTrade] = []
+        self._not_given: list[int] = []
 
     def take(self, index: int, order: RowOrder) -> None:
         """Fill an order, cut it, or refuse it."""
         column = self._bars.column.get(order.symbol)
         if column is None:
             self._refused["no prices"] += 1
+            self._not_given.append(index)
             return
 
         row = self._row(order)
         if row is None:
             self._refused["no later bar"] += 1
+            self._not_given.append(index)
             return
 
         price = order.price
@@ -153,7 +157,14 @@ class _Book:
         """Return the execution."""
         traded = math.fsum(abs(trade.quantity) * trade.price for trade in self._trades)
         fees = math.fsum(trade.fee for trade in self._trades)
-        return Replay(self._start, tuple(self._trades), dict(self._refused), traded, fees)
+        return Replay(
+            self._start,
+            tuple(self._trades),
+            dict(self._refused),
+            traded,
+            fees,
+            tuple(self._not_given),
+        )
 
     def _row(self, order: RowOrder) -> int | None:
         if self._terms.fill == "first_price":

@@ -141,6 +141,7 @@ class EntrantReport(Value):
     fills: Fills | None = None
     luck: Luck = Luck()
     costs: tuple[CostLadder, ...] = ()
+    selection: IntervalEstimate | None = None  #: gain without market and styles, in currency
     capacity: float | None = None  #: capital in currency at which 95 % of orders are at most 1 %
     cutoff: CutoffDays | None = None
     logs: LogReport | None = None

@@ -139,11 +139,13 @@ def _declared_texts(report: BoardReport) -> list[str]:
         gaps = [executed - declared for declared, executed in both]
         lost = sum(declared > 0 >= executed for declared, executed in both)
         gains = sum(declared > 0 for declared, _ in both)
-        texts.append(
+        text = (
             f"Executed less declared result: {money(min(gaps), signed=True)} to"
-            f" {money(max(gaps), signed=True)} {report.currency}; of {gains} declared gains,"
-            f" {lost} are none when executed."
+            f" {money(max(gaps), signed=True)} {report.currency}"
         )
+        if gains:
+            text += f"; of {count_words(gains, 'declared gain')}, {lost} are none when executed"
+        texts.append(f"{text}.")
     if report.kendall_tau is not None:
         texts.append(
             f"Ranks by declared and by executed result agree with Kendall's tau"
@@ -248,6 +250,7 @@ def _luck_texts(report: BoardReport) -> list[str]:
                 else "."
             )
         )
+    texts += _selection_texts(report)
     for one in report.beats:
         if one.what == "random":
             texts.append(_random_text(report))
@@ -257,6 +260,20 @@ def _luck_texts(report: BoardReport) -> list[str]:
             " Holm's correction."
         )
     return texts
+
+
+def _selection_texts(report: BoardReport) -> list[str]:
+    found = [one.selection for one in report.entrants if one.selection is not None]
+    if not found:
+        return []
+    values = [one.value for one in found if one.value is not None]
+    above = sum(_side(one) > 0 for one in found)
+    return [
+        f"Selection, the gain that neither the market nor nine styles explain:"
+        f" {money(min(values), signed=True)} to {money(max(values), signed=True)}"
+        f" {report.currency}; its interval lies above zero for {above} of {len(found)} entrants,"
+        " without a correction for their number."
+    ]
 
 
 def _random_text(report: BoardReport) -> str:

@@ -36,6 +36,7 @@ from ktdeval.market.checks.series_checks import (
 )
 from ktdeval.market.checks.session_checks import drop_non_sessions, shift_days
 from ktdeval.market.checks.unit_advice import drop_amount, match_units
+from ktdeval.market.repair_losses import all_together, with_losses
 from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
 from ktdeval.market.snapshots.snapshot import (
     BAR_FIELDS,
@@ -432,7 +433,7 @@ def with_repairs_that_work(raw: RawMarket, findings: Sequence[Finding]) -> list[
             worse = _worse(faults, finding, [before, *others])
             if worse:
                 finding = _without_repair(finding, name, worse)
-        judged.append(finding)
+        judged.append(with_losses(raw, finding, apply_repairs))
     return judged
 
 
@@ -486,16 +487,18 @@ def check_importable(raw: RawMarket, findings: Sequence[Finding]) -> None:
         return
 
     parts = []
-    for finding in with_repairs_that_work(raw, findings):
+    tried = with_repairs_that_work(raw, findings)
+    for finding in tried:
         if finding.level != "error":
             continue
 
         example = f" (first: {finding.examples[0]})" if finding.examples else ""
         parts.append(f"{finding.count} {finding.rule}{example}: {finding.fix}")
 
+    together = all_together(raw, tried, apply_repairs)
     raise DataError(
-        f"market {raw.name}: {'; '.join(parts)}; `ktdeval data make … --check-only` shows all"
-        " findings"
+        f"market {raw.name}: {'; '.join(parts)}{together}; `ktdeval data make … --check-only` shows"
+        " all findings"
     )
 
 

@@ -2,11 +2,16 @@
 `ktdeval/stats/bootstrap.py`.
 
     python benchmarks/coverage_intervals.py [--samples 2000] [--days 20,43,120,250,548] [--seed 0]
+    python benchmarks/coverage_intervals.py --process "rare crash"
 
 Truths: the process' mean log growth for the total return, its mean over its standard deviation for
 the ratio, the median over 20,000 windows of as many days for the drawdown. Prints one line for each
 kind and length, with the share of samples whose interval covered, under each process, and the
-median width.
+median width. Every sample gets an interval here, also one of which a day decides.
+
+`rare crash` is no column of the table on cards: most samples of it have no crash and can't show
+that there are any. With it, the share of samples is printed in which one day leaves no interval
+(`ktdeval.stats.dominant_return`), and the coverage of the others.
 """
 
 from __future__ import annotations
@@ -18,7 +23,13 @@ import numpy as np
 
 from ktdeval.stats import bootstrap
 from ktdeval.stats.bootstrap import Bootstrap, Resampling, drawdowns
+from ktdeval.stats.data_limits import dominant_return
 
+RARE_CRASH = "rare crash"
+CRASH, A_DAY = (
+    16.0,
+    1 / 250,
+)  #: a fall in standard deviations of the other days, and its probability
 MEAN, SPREAD = 0.0006, 0.012
 BURN_IN = 250
 
@@ -28,6 +39,9 @@ def noise(process: str, rng: np.random.Generator, shape: tuple[int, int]) -> np.
     samples, days = shape
     if process == "iid normal":
         return rng.standard_normal(shape)
+    if process == RARE_CRASH:
+        falls = CRASH * ((rng.random(shape) < A_DAY) - A_DAY)
+        return (rng.standard_normal(shape) - falls) / np.sqrt(1 + CRASH**2 * A_DAY * (1 - A_DAY))
     series = np.empty((samples, days + BURN_IN))
     before, variance = np.zeros(samples), np.ones(samples)
     for day in range(days + BURN_IN):
@@ -50,7 +64,8 @@ def returns(process: str, rng: np.random.Generator, shape: tuple[int, int]) -> n
 
 def measure(process: str, days: int, samples: int, seed: int) -> dict[str, tuple[float, float]]:
     """Kind -> share of samples whose interval covers the truth, and the median width."""
-    rng = np.random.default_rng([seed, days, bootstrap.PROCESSES.index(process)])
+    number = (*bootstrap.PROCESSES, RARE_CRASH).index(process)
+    rng = np.random.default_rng([seed, days, number])
     growth = float(np.mean([np.log1p(returns(process, rng, (4000, 500))).mean() for _ in range(4)]))
     truths = {
         "mean": float(np.expm1(days * growth)),
@@ -59,8 +74,10 @@ def measure(process: str, days: int, samples: int, seed: int) -> dict[str, tuple
     }
     hits: dict[str, list[bool]] = {kind: [] for kind in truths}
     widths: dict[str, list[float]] = {kind: [] for kind in truths}
+    is_even = []
     for sample, series in enumerate(returns(process, rng, (samples, days))):
-        of = Bootstrap(series, Resampling(draws=999, seed=sample))
+        is_even.append(dominant_return(series) is None)
+        of = Bootstrap(series, Resampling(draws=999, seed=sample, max_day_share=1.0))
         for kind, interval in (
             ("mean", of.total_return()),
             ("ratio", of.ratio()),
@@ -68,6 +85,10 @@ def measure(process: str, days: int, samples: int, seed: int) -> dict[str, tuple
         ):
             hits[kind].append(interval.low <= truths[kind] <= interval.high)
             widths[kind].append(interval.high - interval.low)
+    if process == RARE_CRASH:
+        even = np.array(is_even)
+        of_even = [f"{kind} {np.mean(np.array(hits[kind])[even]):.4f}" for kind in hits]
+        print(f"{days} days: one day decides in {1 - even.mean():.3f}; of the others {of_even}")
     return {kind: (float(np.mean(hits[kind])), float(np.median(widths[kind]))) for kind in truths}
 
 
@@ -78,13 +99,13 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--days", default=",".join(map(str, bootstrap.DAYS)))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--process", default="", help="one process [default: those of the table]")
     options = parser.parse_args()
-    print(f"kind, days: coverage (median width) under {' | '.join(bootstrap.PROCESSES)}")
+    processes = [options.process] if options.process else list(bootstrap.PROCESSES)
+    print(f"kind, days: coverage (median width) under {' | '.join(processes)}")
     for days in map(int, options.days.split(",")):
         started = time.perf_counter()
-        cells = [
-            measure(process, days, options.samples, options.seed) for process in bootstrap.PROCESSES
-        ]
+        cells = [measure(process, days, options.samples, options.seed) for process in processes]
         for kind in cells[0]:
             print(
                 f"{kind:9} {days:4}:",

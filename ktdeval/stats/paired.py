@@ -23,8 +23,8 @@ EXACT_UP_TO = 300
 this number, its normal approximation is accurate to 1e-4.
 """
 
-#: number of draws for the null distribution over windows that share days: with these, a p-value of
-#: 0.05 has a standard error of about 0.0005
+#: number of draws for the null distribution over windows that share days, and of sign patterns:
+#: with these, a p-value of 0.05 has a standard error of about 0.0005
 NULL_DRAWS = 100_000
 #: maximum number of blocks for which a sign-flip test enumerates all 2**blocks sign patterns
 ENUMERATE_UP_TO = 16
@@ -288,7 +288,7 @@ class SignFlip:
 def sign_flip(
     differences: Vector,
     blocks: npt.NDArray[np.int64] | None = None,
-    draws: int = 20_000,
+    draws: int = NULL_DRAWS - 1,
     seed: int = 0,
 ) -> SignFlip:
     """Two-sided sign-flip test that the mean difference is zero. The signs in a block are flipped

@@ -114,6 +114,7 @@ def variance_parts(report: VarianceReport) -> Iterator[Part]:
         "  p: permutations within each combination of the other factors (interactions: F); Holm p:"
         " over assets; verdict: by it"
     )
+    yield "  p by permutations has a standard error of 0.0001 at 0.001 and of 0.0007 at 0.05"
 
     if report.without:
         first = report.factors[0]

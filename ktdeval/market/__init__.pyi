@@ -6,6 +6,7 @@ from ktdeval.market.checks.quality import RawMarket as RawMarket
 from ktdeval.market.checks.unit_inference import stored_volume as stored_volume
 from ktdeval.market.rules.calendar import (
     parse_day as parse_day,
+    session_hours as session_hours,
     sessions as sessions,
     window_rows as window_rows,
 )

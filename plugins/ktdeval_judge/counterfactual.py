@@ -41,7 +41,7 @@ from ktdeval.trading import (
     settle,
 )
 from ktdeval_judge.market_plan import MarketPlan
-from ktdeval_judge.nav_parts import CAUSES, Cause, Path, Simulated
+from ktdeval_judge.nav_parts import CAUSES, PRICES, Cause, Path, Simulated
 from ktdeval_judge.plan import DeclaredOrder, DeclaredPlan, Held, PlanReader, in_lots, scale_plan
 
 _TIMES = 10_000  #: how many times as large the account without lots is
@@ -85,7 +85,7 @@ class Counterfactuals:
         # In a large account, rounding to whole lots is below float precision.
         times = 1
         tape = self._tape(causes, fee)
-        plan = self.made.plan
+        plan = self._plan(causes)
         if "lots" in causes:
             times = _TIMES
             plan = scale_plan(plan, times)
@@ -125,6 +125,13 @@ class Counterfactuals:
         if "declared_fees" in causes:
             path = path - np.cumsum(self._fees)
         return Simulated(path, np.array(traded[is_before:]))
+
+    def _plan(self, causes: frozenset[Cause]) -> DeclaredPlan:
+        """Return the plan to run. A price of the declared day needs a fill on that day."""
+        at_declared_days = self.made.at_declared_days
+        if at_declared_days is None or PRICES.isdisjoint(causes):
+            return self.made.plan
+        return at_declared_days
 
     def _decision_days(self, plan: DeclaredPlan, causes: frozenset[Cause]) -> list[str]:
         """Return the decision day that applies at each close. If weights are rebalanced daily, the

@@ -35,8 +35,9 @@ class Declared:
     `values` has the account value at the close, by day (int yyyymmdd index), as float. The value
     before the first day is `cash`.
 
-    Decisions and trades can have a column `line` (int, line in the file), which errors refer to.
-    Trades can have a column `decided` (int, day of the signal).
+    Decisions and trades can have a column `line` (int, line in the file), which errors refer to,
+    and a column `minute` (int, minutes after local midnight, rounded up) if rows have times. Trades
+    can have a column `decided` (int, day of the signal).
 
     `fees` has the fees paid by day (int yyyymmdd index), in the account's currency, for a file
     whose trades have no fees.
@@ -49,5 +50,7 @@ class Declared:
     values: pd.Series | None = None
     benchmark: pd.Series | None = None
     fees: pd.Series | None = None
+    #: whether the reader has found the decisions' days from the days of the fills
+    is_dated: bool = False
     cash: float | None = None  #: initial account value, if the file gives it
     notes: tuple[str, ...] = ()  #: what was omitted or assumed, one sentence for each

@@ -37,6 +37,7 @@ from ktdeval_judge.document import (
 from ktdeval_judge.evidence import JudgedSource, LuckSettings, evidence_fields
 from ktdeval_judge.executed_document import as_int, executed_document, executed_track
 from ktdeval_judge.execution import JudgeRules, execute_plan
+from ktdeval_judge.market_hours import earliest_opens
 from ktdeval_judge.market_plan import Dated, MarketPlan, iso_day, market_plan
 from ktdeval_judge.nav_only import (
     NO_MARKET,
@@ -218,6 +219,7 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
         options = replace(
             options,
             sessions=tuple(map(as_int, snapshot.days)),
+            opens=earliest_opens(snapshot),
             market_zone=zones.pop() if len(zones) == 1 else "",
         )
 
@@ -242,16 +244,7 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
         _check_values(declared)
         return declared
 
-    return Declared(
-        program=declared.program,
-        source=declared.source,
-        decisions=declared.decisions,
-        trades=declared.trades,
-        values=values,
-        benchmark=declared.benchmark,
-        cash=declared.cash,
-        notes=declared.notes,
-    )
+    return replace(declared, values=values, fees=None)
 
 
 def _read_options(settings: JudgeSettings) -> ReadOptions:

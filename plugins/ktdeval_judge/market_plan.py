@@ -10,16 +10,22 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ktdeval.cards import count
 from ktdeval.errors import DataError
-from ktdeval.market import MarketSnapshot, parse_code, parse_symbol
+from ktdeval.market import FillRule, MarketSnapshot, parse_code, parse_symbol
 from ktdeval.trading import MarketRules, TradingConfig
 from ktdeval.values import near_matches
 from ktdeval_judge.declared import Declared
+from ktdeval_judge.market_hours import market_hours
 from ktdeval_judge.plan import PLAN_VERSION, DeclaredPlan, PlanForm, PlannedDay
 
 Dated = Literal["decision", "fill"]
 MAX_WEIGHT = 1.001  #: largest sum of a day's weights that can be 1 up to rounding
 _MAX_SHOWN = 5
+_MISSED = (
+    "{missed} of {rows} have a time after the fill price of their day: they are executed in the next "
+    "session, because no fill comes before its row"
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class MarketPlan:
     notes: tuple[str, ...]
     #: fees declared in the file, by market row, in currency units
     fees: Mapping[int, float] = field(default_factory=dict)
+    #: plan whose trades fill on their declared days, although some would be filled before their
+    #: own time; None if there are no such trades
+    at_declared_days: DeclaredPlan | None = None
+    left_out: tuple[str, ...] = ()  #: ISO days whose decisions the market is too short to fill
 
 
 def market_plan(
@@ -64,16 +74,20 @@ def market_plan(
 
     rules = MarketRules.of(snapshot, trading)
     table = _locate_rows(declared.source, table, snapshot)
-    if declared.decisions is not None and dated == "decision":
-        _check_last_day(declared.source, table, snapshot)
-    if declared.decisions is not None and dated == "fill":
-        table = _at_close_before(declared.source, table, snapshot)
-    if declared.decisions is not None:
-        made = _of_decisions(declared, table, snapshot, rules, keeps_others=keeps_others)
-    else:
+    if declared.decisions is None:
         made = _of_trades(declared, table, snapshot, rules)
+        return replace(made, fees=_fees(declared, made.trades, snapshot))
 
-    return replace(made, fees=_fees(declared, made.trades, snapshot))
+    timing = _Timing(snapshot, rules)
+    table = table.assign(row=_decided_rows(declared, table, timing, dated))
+    kept, left_out, notes = _without_last_day(declared.source, table, snapshot)
+    made = _of_decisions(declared, kept, snapshot, rules, keeps_others=keeps_others)
+    return replace(
+        made,
+        fees=_fees(declared, made.trades, snapshot),
+        left_out=left_out,
+        notes=(*made.notes, *notes),
+    )
 
 
 def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int, float]:
@@ -106,14 +120,82 @@ def _locate_rows(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
 # ---- decisions
 
 
-def _at_close_before(source: str, table: Any, snapshot: MarketSnapshot) -> Any:
-    first = table["row"].min()
-    if first < 1:
+class _Timing:
+    """Find the rows at whose closes orders are decided, so that no fill comes before a row's time."""
+
+    def __init__(self, snapshot: MarketSnapshot, rules: MarketRules) -> None:
+        self._venues = snapshot.venues
+        self._hours = market_hours(snapshot)
+        self._rules = rules
+
+    def decided_row(self, each: Any) -> int:
+        """Return the row at whose close an order is decided that is filled in the session of a
+        table's row, or in the next session if that fill would come before the row's time.
+        """
+        row = int(each.row)
+        if self.is_missed(each):
+            row += 1
+        if self._fill_of(each) == "same_close":
+            return row
+        return row - 1
+
+    def is_missed(self, each: Any) -> bool:
+        """Return whether the fill in the session of a table's row comes before the row's time."""
+        hours = self._hours[self._venues[int(each.column)]]
+        return hours.is_missed(int(each.row), int(getattr(each, "minute", 0)), self._fill_of(each))
+
+    def is_missed_by_close(self, each: Any) -> bool:
+        """Return whether the row's time is after the close of its day, at which it would be filled."""
+        return self._fill_of(each) == "same_close" and self.is_missed(each)
+
+    def _fill_of(self, each: Any) -> FillRule:
+        return self._rules.venues[int(each.column)].fill
+
+
+def _decided_rows(declared: Declared, table: Any, timing: _Timing, dated: Dated) -> list[int]:
+    """Return the market row at whose close each decision was made."""
+    rows = []
+    is_by_fill = dated == "fill" and not declared.is_dated
+    for each in table.itertuples():
+        row = int(each.row)
+        if is_by_fill:
+            row = timing.decided_row(each)
+        elif timing.is_missed_by_close(each):
+            row += 1
+
+        if row < 0:
+            raise DataError(
+                f"{declared.source}{_line(table, each.Index)}: the market has no day before "
+                f"{iso_day(int(each.day))}, on which the decision was made (--dated fill); import "
+                "earlier days"
+            )
+        rows.append(row)
+    return rows
+
+
+def _without_last_day(
+    source: str, table: Any, snapshot: MarketSnapshot
+) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+    """Return the rows that the market can fill, the days of the others, and a note on these. Raises
+    DataError if no row is left.
+    """
+    last = len(snapshot.days) - 1
+    is_late = table["row"] >= last
+    if not is_late.any():
+        return table, (), ()
+
+    day = str(snapshot.days[last])
+    if is_late.all():
+        line = _line(table, table.index[0])
         raise DataError(
-            f"{source}: the market has no day before {snapshot.days[first]}, on which the "
-            "decision was made (--dated fill); import earlier days"
+            f"{source}{line}: {day} is the market's last day, so decisions made on it can't be "
+            "filled; drop them, or import later days"
         )
-    return table.assign(row=table["row"] - 1)
+    note = (
+        f"Left out: {count(int(is_late.sum()), 'row')} decided on {day}, the market's last day, "
+        "because nothing is filled after it; import later days to judge them"
+    )
+    return table[~is_late].reset_index(drop=True), (day,), (note,)
 
 
 def _of_decisions(
@@ -221,37 +303,57 @@ def _of_trades(
     declared: Declared, table: Any, snapshot: MarketSnapshot, rules: MarketRules
 ) -> MarketPlan:
     """Return a plan for trades. A trade is decided at the close before its fill, or at the same
-    close if the venue fills at that close.
+    close if the venue fills at that close. A trade with a time after that fill is filled in the next
+    session.
     """
-    triples = []
+    timing = _Timing(snapshot, rules)
+    rows = []
+    usual = []
+    signed = []
     for each in table.itertuples():
-        at_close = rules.venues[each.column].fill == "same_close"
-        # An order that is filled during a day was decided at the previous close at the latest.
-        row = int(each.row)
-        if not at_close:
-            row -= 1
-
-        if row < 0:
+        row = timing.decided_row(each)
+        rows.append(row)
+        usual.append(row - timing.is_missed(each))
+        sign = 1.0 if each.side == "buy" else -1.0
+        signed.append(sign * float(each.shares))
+        if usual[-1] < 0:
             raise DataError(
                 f"{declared.source}{_line(table, each.Index)}: the market has no day before"
                 f" {snapshot.days[each.row]}, on which the trade was decided; import earlier days"
             )
-        sign = 1.0 if each.side == "buy" else -1.0
-        triples.append((row, snapshot.codes[each.column], sign * float(each.shares)))
 
     if "decided" in table:
         table = table.assign(decided_row=_rows(declared.source, table, "decided", snapshot))
 
-    last = int(table["row"].max())
-    plan = _plan("orders", triples, snapshot, rules, keeps_others=True)
+    codes = [snapshot.codes[column] for column in table["column"]]
+    ordered = table.assign(row=rows, code=codes, signed=signed)
+    kept, left_out, notes = _without_last_day(declared.source, ordered, snapshot)
+    plan = _orders_plan(kept, snapshot, rules)
+    at_declared_days = None
+    missed = int(np.sum(np.array(rows) != np.array(usual)))
+    if missed:
+        at_declared_days = _orders_plan(ordered.assign(row=usual), snapshot, rules)
+        notes = (_MISSED.format(missed=missed, rows=count(len(table), "trade")), *notes)
+
+    last = max(int(table["row"].max()), int(kept["row"].max()) + 1)
     return MarketPlan(
         plan,
-        min(row for row, _, _ in triples),
+        min(usual),
         _last_row(declared, snapshot, last),
         (),
         table,
-        ("trades: each is executed as an order for its shares, decided at the previous close",),
+        (
+            "trades: each is executed as an order for its shares, decided at the previous close",
+            *notes,
+        ),
+        at_declared_days=at_declared_days,
+        left_out=left_out,
     )
+
+
+def _orders_plan(table: Any, snapshot: MarketSnapshot, rules: MarketRules) -> DeclaredPlan:
+    triples = list(zip(table["row"], table["code"], table["signed"], strict=True))
+    return _plan("orders", triples, snapshot, rules, keeps_others=True)
 
 
 # ---- shared
@@ -391,19 +493,6 @@ def _rows(source: str, table: Any, column: str, snapshot: MarketSnapshot) -> lis
         raise DataError(f"{source}{line}: {_no_session(day, snapshot, len(set(days[wrong])))}")
 
     return [int(row) for row in rows]
-
-
-def _check_last_day(source: str, table: Any, snapshot: MarketSnapshot) -> None:
-    rows = table["row"]
-    last = rows.max()
-    if last < len(snapshot.days) - 1:
-        return
-
-    line = _line(table, rows.idxmax())
-    raise DataError(
-        f"{source}{line}: {snapshot.days[last]} is the market's last day, so decisions made on it "
-        "can't be filled; drop them, or import later days"
-    )
 
 
 def _no_session(day: np.datetime64, snapshot: MarketSnapshot, count: int) -> str:

@@ -246,7 +246,9 @@ def _program_table(
     date_format = options.date_format or program.date_format
     clock = StampClock(date_format, zone, program.written_in, program.is_label)
     decided = frozenset(options.keep)
-    found = RoleTable(file, table, {}, clock, options.code, options.sessions, decided)
+    found = RoleTable(
+        file, table, {}, clock, options.code, options.sessions, options.opens, decided
+    )
     if program.ends and not table.is_ended:
         raise DataError(
             f"{file}: its last line has no line break, so the file may be cut off; write it "
@@ -371,7 +373,9 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
     if options.is_dated_fill:
         roles.pop("decided", None)
     decided = frozenset(options.keep)
-    found = RoleTable(file, table, roles, clock, options.code, options.sessions, decided)
+    found = RoleTable(
+        file, table, roles, clock, options.code, options.sessions, options.opens, decided
+    )
     note_total_rows(found)
     return without_totals(found)
 
@@ -467,6 +471,7 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
         values=_one(path, kept, "account values", [part.values for part in kept]),
         benchmark=_one(path, kept, "benchmark", [part.benchmark for part in kept]),
         fees=_one(path, kept, "fees", [part.fees for part in kept]),
+        is_dated=any(part.is_dated for part in kept),
         cash=cashes[0] if cashes else None,
         notes=tuple(notes),
     )

@@ -24,6 +24,7 @@ from ktdeval_judge.readers.frames import (
     ordered_trades,
     values_of,
     with_lines,
+    with_minutes,
 )
 from ktdeval_judge.readers.keys import (
     check_moment_keys,
@@ -200,11 +201,10 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
         "cash": initial_cash(table, paid, fills["moment"]),
     }
     if options.decided:
-        decided = days_of(table.moments(options.decided))
-        orders = fills[["code", "side"]].assign(day=decided, amount=fills["shares"])
-        found["decisions"] = ordered_orders(
-            with_lines(orders[["day", "code", "side", "amount"]], table), table.place
-        )
+        decided = table.moments(options.decided)
+        orders = fills[["code", "side"]].assign(day=days_of(decided), amount=fills["shares"])
+        orders = with_minutes(orders[["day", "code", "side", "amount"]], decided)
+        found["decisions"] = ordered_orders(with_lines(orders, table), table.place)
     return found
 
 
@@ -224,6 +224,7 @@ def read_orders(table: RoleTable, options: FormOptions) -> dict[str, Any]:
         }
     )
     check_target_keys(table, orders)
+    orders = with_minutes(orders, table.moments())
     decisions = ordered_orders(with_lines(orders, table), table.place)
     return {"decisions": decisions, "cash": table.fact("initial cash")}
 
@@ -423,6 +424,7 @@ def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
     words = "the same day and code appear twice; keep one row"
     table.check_once(frame[["day", "code"]], table.column("date"), words)
 
+    frame = with_minutes(frame, table.moments())
     frame = with_lines(frame, table).sort_values(["day", "code"], kind="stable", ignore_index=True)
     return frame.astype({"day": "int64", "code": "object"})
 

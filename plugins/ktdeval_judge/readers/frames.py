@@ -4,14 +4,11 @@ file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-
 import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers.keys import check_moment_keys
-from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
+from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of, minutes_of
 
 SAME_CLOSE = "{program} fills at the close of the day of the decision."
 RETURNS_ONLY = "The file gives returns; values start from an account of 1 before its first day."
@@ -25,6 +22,14 @@ def with_lines(frame: pd.DataFrame, table: RoleTable) -> pd.DataFrame:
     return frame.assign(line=table.table.lines)
 
 
+def with_minutes(frame: pd.DataFrame, moments: pd.Series) -> pd.DataFrame:
+    """Return rows with the times of their timestamps in a column `minute`, if any has a time."""
+    minutes = minutes_of(moments)
+    if not minutes.any():
+        return frame
+    return frame.assign(minute=minutes)
+
+
 def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
     """Return fills as trades, ordered by timestamp. If timestamps are equal, sales come first.
     `fills` has the columns moment, code, side, shares and price, and optionally fee, decided and
@@ -34,10 +39,11 @@ def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
         raise DataError(f"{source}: contains no filled order; export a period with trades")
 
     keyed = fills.assign(day=days_of(fills["moment"]), is_buy=fills["side"] == "buy")
+    keyed = with_minutes(keyed, fills["moment"])
     ordered = keyed.sort_values(
         ["moment", "is_buy", "code", "shares", "price"], kind="stable", ignore_index=True
     )
-    others = [name for name in ("fee", "decided", "line") if name in fills]
+    others = [name for name in ("fee", "decided", "minute", "line") if name in keyed]
     trades = ordered[[*_TRADE_COLUMNS, *others]]
     if "fee" in trades and trades["fee"].isna().all():
         trades = trades.drop(columns="fee")
@@ -100,13 +106,14 @@ def values_of(
     return pd.Series(closes["value"].to_numpy(dtype="float64"), index=index, name="value")
 
 
-def shifted_days(days: Sequence[int]) -> Mapping[int, int]:
-    """Return a mapping from each day except the first to the previous day."""
-    return {day: before for before, day in pairwise(sorted(set(days)))}
-
-
 def _with_types(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the column types that `Declared` requires."""
-    kinds = {"day": "int64", "decided": "int64", "code": "object", "side": "object"}
+    kinds = {
+        "day": "int64",
+        "decided": "int64",
+        "minute": "int64",
+        "code": "object",
+        "side": "object",
+    }
     known = {name: kind for name, kind in kinds.items() if name in frame}
     return frame.astype(known).reset_index(drop=True)

@@ -18,6 +18,8 @@ class ReadOptions:
     #: market's time zone; empty if no market is given, or if the market has several time zones
     market_zone: str = ""
     sessions: tuple[int, ...] = ()  #: the market's trading days (yyyymmdd), ascending
+    #: minutes after local midnight at which each session opens; if empty, at midnight
+    opens: tuple[int, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as given by the user
     code: str = ""  #: code of the asset, for a file without a code column
     #: column names, for a file without a header; `-` if a column is not read

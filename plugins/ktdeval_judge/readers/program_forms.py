@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
+from ktdeval_judge.readers.fill_days import decision_days
 from ktdeval_judge.readers.forms import FormOptions
 from ktdeval_judge.readers.frames import (
     SAME_CLOSE,
     ordered_orders,
     ordered_trades,
-    shifted_days,
     targets_of,
     values_of,
 )
@@ -31,10 +31,6 @@ _FILLED_BOOK = (
 )
 _NO_FACTOR = (
     "Amounts are read as shares, which is right if $factor is 1; otherwise add a column factor."
-)
-_NO_SESSIONS = (
-    "Without the market's trading days, the weekday before a row is used as the day of its "
-    "decision."
 )
 _ROUNDING = 1e-3  # tolerance for the sum of weights
 _ARRAY = r"^\[\s*(-?[0-9.]+)\s*\]$"  # array with one asset, as written by pandas
@@ -92,10 +88,8 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
         shares = shares * table.numbers_in("factor", may_lack=True).fillna(1.0)
     else:
         table.note(_NO_FACTOR)
-    if not table.sessions:
-        table.note(_NO_SESSIONS)
-
-    books = pd.DataFrame({"day": days_of(table.moments()), "code": table.codes(), "shares": shares})
+    books = pd.DataFrame({"code": table.codes(), "shares": shares})
+    books["day"] = decision_days(table)
     check_target_keys(table, books)
     words = "{code} appears twice on one day; keep one row"
     table.check_once(books[["day", "code"]], table.column("code"), words)
@@ -104,19 +98,10 @@ def read_qlib_positions(table: RoleTable, _options: FormOptions) -> Found:
     days = set(books["day"])
     within = [day for day in table.sessions if min(days) < day < max(days)]
     code = books["code"].iloc[0]
-    empty = [(day, code, 0.0) for day in within if day not in days]
-    books = pd.concat([books, pd.DataFrame(empty, columns=["day", "code", "shares"])])
-    books["day"] = [_day_before(int(day), table.sessions) for day in books["day"]]
-    return {"decisions": targets_of(books.astype({"shares": "float64"}), "shares", table.place)}
-
-
-def _day_before(day: int, sessions: tuple[int, ...]) -> int:
-    """Return the previous trading day or, if trading days are not known, the previous weekday."""
-    at = bisect_left(sessions, day)
-    if at:
-        return sessions[at - 1]
-    before = np.busday_offset(pd.Timestamp(str(day)).date(), -1, roll="forward")
-    return int(str(before).replace("-", ""))
+    empty = [(code, 0.0, day) for day in within if day not in days]
+    books = pd.concat([books, pd.DataFrame(empty, columns=["code", "shares", "day"])])
+    decisions = targets_of(books.astype({"shares": "float64"}), "shares", table.place)
+    return {"decisions": decisions, "is_dated": True}
 
 
 # ---- FinRL
@@ -146,9 +131,11 @@ def read_actions(table: RoleTable, _options: FormOptions) -> Found:
     long = actions.assign(day=days).melt("day", var_name="code", value_name="number")
     if _are_weights(actions):
         table.note("Weights are dated one day after their decision; the first row was never held.")
-        before = shifted_days(days.tolist())
-        books = long.assign(day=long["day"].map(before)).dropna()
-        return {"decisions": targets_of(_as_days(books, "weight"), "weight", table.place)}
+        before = dict(zip(days.tolist(), decision_days(table), strict=True))
+        books = long[long["day"] > days.min()]
+        books = books.assign(day=books["day"].map(before))
+        decisions = targets_of(_as_days(books, "weight"), "weight", table.place)
+        return {"decisions": decisions, "is_dated": True}
 
     table.note(
         "Actions are those that FinRL filled, after applying its own limits on cash and shares."
@@ -241,13 +228,7 @@ def read_decisions_by_code(table: RoleTable, _options: FormOptions) -> Found:
             continue
 
         rows = table.where(table.table.cells[column] != "")
-        made = RoleTable(
-            rows.path,
-            rows.table,
-            {**rows.roles, "side": (column,)},
-            rows.clock,
-            sessions=rows.sessions,
-        )
+        made = replace(rows, roles={**rows.roles, "side": (column,)}, code="", notes=[])
         sides = made.sides()
         amounts = made.numbers_in(f"decisions.{code}.quantity")
         acting = made.where((sides != "hold") & (amounts != 0))
@@ -279,11 +260,13 @@ def _by_code(table: RoleTable, start: str) -> pd.DataFrame:
 
 
 def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
-    """Read snapshots of positions, with columns `positions.CODE`. The last snapshot on each day
-    shows the positions after the day's fills, which were decided on the previous trading day.
+    """Read snapshots of positions, with columns `positions.CODE`. A snapshot shows the positions
+    after its fills. Of several snapshots that are filled at one open, the last counts.
     """
-    held = _by_code(table, "positions.").assign(moment=table.moments(), id=table.numbers_in("id"))
-    held = held.sort_values(["moment", "id"], kind="stable")
+    held = _by_code(table, "positions.").drop(columns="day")
+    held = held.assign(
+        day=decision_days(table), moment=table.moments(), id=table.numbers_in("id")
+    ).sort_values(["moment", "id"], kind="stable")
     cash = float(held["CASH"].iloc[0])
     books = (
         held.drop_duplicates("day", keep="last").drop(columns=["CASH", "moment", "id"]).fillna(0.0)
@@ -297,9 +280,8 @@ def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
         )
 
     long = books.reset_index().melt("day", var_name="code", value_name="shares")
-    long["day"] = [_day_before(int(day), table.sessions) for day in long["day"]]
-    long = long.drop_duplicates(["day", "code"], keep="last")
-    return {"decisions": targets_of(long, "shares", table.place), "cash": cash}
+    decisions = targets_of(long, "shares", table.place)
+    return {"decisions": decisions, "cash": cash, "is_dated": True}
 
 
 # ---- TradingAgents

@@ -37,6 +37,8 @@ class RoleTable:
     clock: StampClock
     code: str = ""  #: code of the asset, for a table without a code column
     sessions: tuple[int, ...] = ()  #: the market's trading days (yyyymmdd), ascending
+    #: minutes after local midnight at which each session opens; if empty, at midnight
+    opens: tuple[int, ...] = ()
     decided: frozenset[str] = frozenset()  #: columns in which the user chooses rows
     notes: list[str] = field(default_factory=list)  #: what was omitted or assumed
 
@@ -257,6 +259,13 @@ def days_of(moments: pd.Series) -> pd.Series:
     """Return the days of timestamps as yyyymmdd, [n] int64."""
     days: pd.Series = moments.dt.year * 10_000 + moments.dt.month * 100 + moments.dt.day
     return days
+
+
+def minutes_of(moments: pd.Series) -> pd.Series:
+    """Return the times of timestamps in minutes after midnight, rounded up, [n] int64."""
+    passed = moments - moments.dt.normalize()
+    minutes: pd.Series = np.ceil(passed / pd.Timedelta(minutes=1)).astype("int64")
+    return minutes
 
 
 def kinds_in(words: pd.Series) -> frozenset[str]:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
+from ktdeval_judge.readers.frames import with_minutes
 from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of
 from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.units import weights_as_shares
@@ -73,9 +74,9 @@ def read_wide(table: RoleTable) -> dict[str, object]:
     if weights.isna().all(axis=None):
         raise DataError(f"{table.place}: has no weight in any cell")
 
-    long = weights.assign(day=days, line=table.table.lines).melt(
-        ["day", "line"], var_name="code", value_name="weight"
-    )
+    dated = with_minutes(weights.assign(day=days, line=table.table.lines), table.moments())
+    labels = [name for name in ("day", "line", "minute") if name not in codes and name in dated]
+    long = dated.melt(labels, var_name="code", value_name="weight")
     long = long.dropna().sort_values(["day", "code"], kind="stable", ignore_index=True)
     for words in _NOTES:
         table.note(words)
@@ -85,7 +86,7 @@ def read_wide(table: RoleTable) -> dict[str, object]:
             f"{largest:.4g}"
         )
 
-    columns = ["day", "code", "weight"]
+    columns = [*(name for name in labels if name != "line"), "code", "weight"]
     if table.table.unit == "line":
         columns.append("line")
     return {"decisions": long[columns].astype({"day": "int64", "code": "object"})}

@@ -14,7 +14,6 @@ from ktdeval.errors import ConfigError, DataError
 from ktdeval.trading import AccountConfig, TradingConfig
 from ktdeval_judge.market_plan import (
     MarketPlan,
-    _at_close_before,
     _check_weights,
     market_plan,
 )
@@ -225,9 +224,9 @@ def test_the_schema_of_the_document_is_the_one_on_file() -> None:
     assert SCHEMA.read_text() == schema_text()
 
 
-def test_a_fill_on_the_first_day_of_the_market_has_no_day_of_its_decision() -> None:
+def test_a_fill_on_the_first_day_of_the_market_has_no_day_of_its_decision(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no day before 2024-01-01.*import earlier days"):
-        _at_close_before("plan.csv", pd.DataFrame({"row": [0, 3]}), MARKET)
+        planned(tmp_path, "date,code,weight\n2024-01-01,600001.SH,0.3\n", dated="fill")
 
 
 def test_the_earliest_day_whose_weights_are_too_large_is_named() -> None:

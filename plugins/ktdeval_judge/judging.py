@@ -344,7 +344,7 @@ def _judge_nav(
         unfilled=(),
         unfilled_counts={},
         nav=None,
-        notes=tuple(map(str, (*declared.notes, *track_notes(track)))),
+        notes=tuple(map(str, (*declared.notes, *_start_notes(declared), *track_notes(track)))),
         claimed_return=figures["claimed_return"],
         sharpe=figures["sharpe"],
         excess_sharpe=figures["excess_sharpe"],
@@ -400,13 +400,14 @@ def _track(
 
 
 def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Series:
-    """Return the account values. If the values are derived from returns, prepend the close before
-    the first value, because the first return counts too. If the market has no earlier session,
-    return the values unchanged.
+    """Return the account values, from the close before the first value on if the account's initial
+    value is known, because the first day counts too. Raises DataError if the market has no earlier
+    session.
     """
     values = declared.values
     assert values is not None, "only computed if nothing else is declared"
-    if RETURNS_ONLY not in declared.notes or values.iloc[0] == 1.0:
+    initial = _initial_value(declared)
+    if initial is None:
         return values
 
     days = _days_of(values)
@@ -414,11 +415,33 @@ def _from_start(declared: Declared, snapshot: MarketSnapshot | None) -> pd.Serie
     if snapshot is not None:
         earlier = snapshot.days[snapshot.days < days[0]]
         if not len(earlier):
-            return values
+            raise DataError(
+                f"{declared.source}: the market has no session before {days[0]}, at whose close the "
+                "account starts; import earlier days, or leave out --data"
+            )
         start = earlier[-1]
-    before = pd.Series([1.0], index=pd.Index([as_int(start)], name=values.index.name))
+    before = pd.Series([initial], index=pd.Index([as_int(start)], name=values.index.name))
     whole: pd.Series = pd.concat([before, values])
     return whole
+
+
+def _start_notes(declared: Declared) -> tuple[str, ...]:
+    """Return a note on an initial value that is not the value of the first day's close."""
+    initial = _initial_value(declared)
+    if initial is None or RETURNS_ONLY in declared.notes:
+        return ()
+    return (f"the account starts from {initial:,.2f}, its value before its first day's close",)
+
+
+def _initial_value(declared: Declared) -> float | None:
+    """Return the account's value before its first day, or None if it starts with its first value."""
+    values = declared.values
+    assert values is not None, "only computed if nothing else is declared"
+    first = float(values.iloc[0])
+    initial = declared.cash
+    if RETURNS_ONLY in declared.notes:
+        initial = 1.0
+    return None if initial == first else initial
 
 
 def _session_rows(source: str, days: list[int], snapshot: MarketSnapshot) -> list[int]:

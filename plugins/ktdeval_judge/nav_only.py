@@ -62,6 +62,10 @@ _MIN_OTHERS = 4  #: minimum number of returns for comparing one day with the oth
 _MAX_SHOWN = 5
 #: maximum number of calendar days between two daily values, based on the longest exchange holidays
 _LONGEST_BREAK = 11
+_WEEKDAYS, _ALL_DAYS = 252.0, 365.0
+_YEAR = 365.25  #: days
+#: largest ratio of the number of days that the spacing implies for a span to the number in the file
+_MAX_UNEVEN = 1.25
 _SPACINGS: Mapping[float, tuple[int, int]] = {
     52.0: (6, 8),
     12.0: (28, 31),
@@ -142,14 +146,31 @@ def resolution_of(values: Path) -> float:
 def returns_a_year(days: Days) -> float | None:
     """Return the number of returns per year for this spacing of days: 252 for weekdays, 365 for all
     days, 52 for weeks, 12 for months, 4 for quarters, 1 for years. Return None if the spacing is
-    irregular.
+    irregular, or if the number of days in the whole span differs from it by more than a quarter.
     """
+    number = _usual_number(days)
+    if number is None:
+        return None
+
+    expected = (days[-1] - days[0]).astype(np.int64) * number / _YEAR
+    if number == _WEEKDAYS:
+        expected = np.busday_count(days[0], days[-1])
+    if number == _ALL_DAYS:
+        expected = (days[-1] - days[0]).astype(np.int64)
+
+    count = len(days) - 1
+    is_regular = expected <= _MAX_UNEVEN * count and count <= _MAX_UNEVEN * expected
+    return number if is_regular else None
+
+
+def _usual_number(days: Days) -> float | None:
+    """Return the number of returns per year for the usual gap from one day to the next."""
     usual = float(np.median(_gaps(days)))
     if usual == 1:
         weekdays = len({int(day.astype(int)) % 7 for day in days})
         if weekdays == 7:
-            return 365.0
-        return 252.0 if weekdays <= 5 else None
+            return _ALL_DAYS
+        return _WEEKDAYS if weekdays <= 5 else None
 
     for number, (least, most) in _SPACINGS.items():
         if least <= usual <= most:

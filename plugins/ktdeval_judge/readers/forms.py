@@ -20,6 +20,7 @@ from ktdeval_judge.readers.account_cash import initial_cash
 from ktdeval_judge.readers.closed_trades import read_closed_trades
 from ktdeval_judge.readers.frames import (
     RETURNS_ONLY,
+    first_value_of,
     ordered_orders,
     ordered_trades,
     values_of,
@@ -440,11 +441,17 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     check_value_keys(table, moments, numbers)
     values = values_of(table, moments, numbers)
     check_unread("values", table, options.flows, values)
+    start = first_value_of(moments, numbers)
     if options.flows and options.flows in table.table.header:
         flows = table.numbers_in(options.flows, may_lack=True).fillna(0.0)
-        values = without_flows(values, flows.groupby(days_of(moments)).sum(), table.note)
+        by_day = flows.groupby(days_of(moments)).sum()
+        if start is not None:
+            # the flows of the first day are in its close, but not in its first value
+            first = float(values.iloc[0])
+            start *= first / (first - float(by_day.iloc[0]))
+        values = without_flows(values, by_day, table.note)
 
-    found: dict[str, Any] = {"values": values, "cash": table.fact("initial cash")}
+    found: dict[str, Any] = {"values": values, "cash": table.fact("initial cash") or start}
     if options.cash:
         found["cash"] = float(values.iloc[0])
     if options.cash == "before":

@@ -106,6 +106,16 @@ def values_of(
     return pd.Series(closes["value"].to_numpy(dtype="float64"), index=index, name="value")
 
 
+def first_value_of(moments: pd.Series, numbers: pd.Series) -> float | None:
+    """Return an account's first value if its first day has several, because the day's close is then
+    not the start. Return None if the first day has one value.
+    """
+    is_first_day = moments.dt.normalize() == moments.min().normalize()
+    if moments[is_first_day].nunique() < 2:
+        return None
+    return float(numbers[moments.idxmin()])
+
+
 def _with_types(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame with the column types that `Declared` requires."""
     kinds = {

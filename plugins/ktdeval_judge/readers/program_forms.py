@@ -15,6 +15,7 @@ from ktdeval_judge.readers.fill_days import decision_days
 from ktdeval_judge.readers.forms import FormOptions
 from ktdeval_judge.readers.frames import (
     SAME_CLOSE,
+    first_value_of,
     ordered_orders,
     ordered_trades,
     targets_of,
@@ -173,13 +174,16 @@ def read_one_value(table: RoleTable, options: FormOptions) -> Found:
             "one, or let them share the cash (cash_sharing=True)"
         )
 
-    values = values_of(table, table.moments(), table.numbers_in(names[0]))
+    moments = table.moments()
+    numbers = table.numbers_in(names[0])
+    values = values_of(table, moments, numbers)
+    start = first_value_of(moments, numbers)
     first = float(values.iloc[0])
     if options.cash == "only":
         return {"cash": first}
     if options.cash == "before":
         return {"values": values.iloc[1:], "cash": first}
-    return {"values": values}
+    return {"values": values, "cash": start}
 
 
 def read_sum_of_positions(table: RoleTable, _options: FormOptions) -> Found:

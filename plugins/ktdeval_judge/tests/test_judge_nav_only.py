@@ -66,6 +66,47 @@ def test_returns_begin_at_the_value_before(days: list[str], expected: str) -> No
     assert day_before(np.array(days, dtype="datetime64[D]")) == np.datetime64(expected)
 
 
+def test_the_first_day_of_an_intraday_account_counts(tmp_path: Path, terminal: Terminal) -> None:
+    """100,000 in the morning of the first day, 95,000 at its close, 98,150 at the end: -1.85 %."""
+    path = tmp_path / "values.csv"
+    path.write_text(
+        "time,nav\n2025-06-03 09:30:00,100000\n2025-06-03 15:00:00,95000\n"
+        "2025-06-04 15:00:00,96000\n2025-06-05 15:00:00,98150\n"
+    )
+    report = json.loads(terminal.out("judge", "--nav", path, "--json"))
+
+    assert report["claimed_return"]["value"] == pytest.approx(-0.0185)
+    assert report["max_drawdown"]["value"] == pytest.approx(0.05)
+    assert (
+        "the account starts from 100,000.00, its value before its first day's close"
+        in (report["notes"])
+    )
+
+
+def test_returns_of_some_months_only_are_not_annualised(tmp_path: Path, terminal: Terminal) -> None:
+    """Twenty days in January and twenty in June: 252 a year by the gaps, 92 by the span."""
+    days = [
+        *np.busday_offset("2024-01-02", np.arange(20)),
+        *np.busday_offset("2024-06-03", np.arange(20)),
+    ]
+    rows = [f"{day},{0.01 if number % 3 else -0.012}" for number, day in enumerate(days)]
+    path = tmp_path / "returns.csv"
+    path.write_text("date,return\n" + "\n".join(rows) + "\n")
+
+    report = json.loads(terminal.out("judge", "--nav", path, "--json"))
+    asked = json.loads(terminal.out("judge", "--nav", path, "--json", "--periods", 92))
+
+    assert report["returns_a_year"] is None
+    assert report["sharpe"]["value"] is None
+    assert report["sharpe"]["reason"] == "its days are irregularly spaced; give --periods"
+    assert asked["sharpe"]["value"] is not None
+
+
+def test_holidays_do_not_make_days_irregular() -> None:
+    days = [day for day in np.busday_offset("2024-01-02", np.arange(250)) if day.astype(int) % 28]
+    assert returns_a_year(np.array(days)) == 252.0
+
+
 # ---- what the file's digits show
 
 
@@ -147,7 +188,7 @@ DataError: nav.csv: 1e+300 on 2025-06-03 comes after 1e-300: such growth in a da
         (MONDAY + 91 * np.arange(8), 4),
         (MONDAY + 365 * np.arange(5), 1),
         (MONDAY + 3 * np.arange(20), None),
-        (weekdays(60)[[0, 1, 2, 3, 4, 10, 11, 12, 13, 20]], 252),
+        (weekdays(60)[[0, 1, 2, 3, 4, 10, 11, 12, 13, 20]], None),  # 9 of 20 weekdays
     ],
 )
 def test_returns_in_a_year_follow_from_the_days(days: np.ndarray, expected: float | None) -> None:

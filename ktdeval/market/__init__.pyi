@@ -80,6 +80,7 @@ from ktdeval.market.sources.raw_tables import (
 )
 from ktdeval.market.sources.sentiment import split_sentiment as split_sentiment
 from ktdeval.market.venues.close_times import Close as Close
+from ktdeval.market.venues.exchange_hours import close_instants as close_instants
 from ktdeval.market.venues.execution import (
     Execution as Execution,
     ExecutionName as ExecutionName,

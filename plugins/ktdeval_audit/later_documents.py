@@ -91,7 +91,8 @@ def _first_known(market: MarketSnapshot, wanted: set[Gram]) -> dict[Gram, _Known
 def _quotations(
     market: MarketSnapshot, dated: DatedText, known: dict[Gram, _Known]
 ) -> Iterator[Finding]:
-    close = market.documents.close.instant(np.datetime64(dated.day))
+    days = np.array([dated.day], dtype="datetime64[D]")
+    (close,) = market.documents.cutoffs(days, market.rules.values())
     words = _words(dated.text.text)
     done: set[str] = set()
     for size in (WORDS, *range(MIN_TITLE, WORDS)):

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from ktdeval.errors import DataError
-from ktdeval.market import Venue
+from ktdeval.market import Venue, close_instants
 from ktdeval.values import loads_untrusted, read_plain
 from ktdeval_published.clone import Clone
 from ktdeval_published.recipe import BoardRecipe, Published
@@ -110,12 +112,9 @@ def _of_table(path: Path) -> dict[str, datetime]:
 
 
 def close_of(day: str, venue: Venue) -> datetime:
-    """Return the close of a day at a venue, in UTC."""
-    if venue.close == "24:00":
-        begin = datetime.fromisoformat(f"{day}T00:00").replace(tzinfo=ZoneInfo(venue.zone))
-        return (begin + timedelta(days=1)).astimezone(UTC)
-    local = datetime.fromisoformat(f"{day}T{venue.close}").replace(tzinfo=ZoneInfo(venue.zone))
-    return local.astimezone(UTC)
+    """Return the close of a day at a venue, in UTC; on a half day, the early close."""
+    (instant,) = close_instants(venue, np.array([day], dtype="datetime64[D]"))
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(instant))
 
 
 def deadline_of(decision: str, venue: Venue) -> datetime:

@@ -24,7 +24,7 @@ import numpy as np
 
 from ktdeval.api import QATask, Spec, hookimpl
 from ktdeval.cli import check_finished, run_shown
-from ktdeval.market import Close, Document, Venue, sessions
+from ktdeval.market import Document, Venue, close_instants, sessions
 from ktdeval.masking import beginning, shorten
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunConfig, RunFolder
@@ -202,17 +202,15 @@ class _VenueSessions:
     """Sessions of a venue around a time span."""
 
     def __init__(self, venue: Venue, first: datetime, last: datetime) -> None:
-        self._close = Close.parse(f"{venue.close} {venue.zone}")
         # Half a month on either side is longer than any holiday.
         start = np.datetime64(first.astimezone(UTC).date()) - 15 * _DAY
         end = np.datetime64(last.astimezone(UTC).date()) + 15 * _DAY
         self.days = sessions(start, end, venue.calendar)
+        self._closes = close_instants(venue, self.days)
 
     def close(self, row: int) -> datetime:
-        """Return the close of a session."""
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
-            microseconds=self._close.instant(self.days[row])
-        )
+        """Return the close of a session, which is earlier on a half day."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(self._closes[row]))
 
     def row_of(self, moment: datetime) -> int:
         """Return the row of the first session whose close is not before `moment`."""

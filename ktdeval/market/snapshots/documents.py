@@ -2,14 +2,14 @@
 items known at the market's cursor can be reached.
 
 An item is known at a day's close if its `known_at` is not after this close. The close is an
-instant, given by a wall-clock time and a zone (`Close`), whatever the items' zones. It stays the
-same on days on which the exchange closes early, since the next fill is later anyway.
+instant, given by a wall-clock time and a zone (`Close`), whatever the items' zones. On a day on
+which an exchange of the market closes early, it is that close if this is earlier: orders may be
+filled at it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -22,6 +22,8 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.venues.close_times import EPOCH, MICROSECOND, Close
+from ktdeval.market.venues.exchange_hours import early_closes
+from ktdeval.market.venues.venue import Venue
 from ktdeval.values.hashes import content_hash
 
 if TYPE_CHECKING:
@@ -224,24 +226,39 @@ class Documents:
     def __iter__(self) -> Iterator[Document]:
         return map(self.__getitem__, range(len(self)))
 
-    def as_of(self, days: npt.NDArray[np.datetime64]) -> DocumentsView:
-        """Return the documents known at the close of the last of `days`, which are the [T] trading
-        days up to the cursor.
+    def cutoffs(self, days: npt.NDArray[np.datetime64], venues: Iterable[Venue] = ()) -> IntArray:
+        """Return the times up to which items are known at the close of each of `days`, in
+        microseconds since 1970 UTC. `venues`: those of the market, which may close early. Shape:
+        [D].
         """
-        return DocumentsView(self, days)
+        closes = np.array([self.close.instant(day) for day in days], dtype=np.int64)
+        return np.minimum(closes, early_closes(venues, days))
+
+    def as_of(
+        self, days: npt.NDArray[np.datetime64], cutoffs: IntArray | None = None
+    ) -> DocumentsView:
+        """Return the documents known at the close of the last of `days`, which are the [T] trading
+        days up to the cursor. `cutoffs`: as from `cutoffs` for these days or more; None: no half
+        days.
+        """
+        if cutoffs is None:
+            cutoffs = self.cutoffs(days)
+        return DocumentsView(self, cutoffs[: len(days)])
 
 
 class DocumentsView:
-    """Documents known at the close of the last of `days`; no later document can be reached."""
+    """Documents known by the last of `cutoffs`, the [T] times of the days' closes; no later
+    document can be reached.
+    """
 
-    __slots__ = ("_days", "_documents", "_end")
+    __slots__ = ("_cutoffs", "_documents", "_end")
 
-    def __init__(self, documents: Documents, days: npt.NDArray[np.datetime64]) -> None:
+    def __init__(self, documents: Documents, cutoffs: IntArray) -> None:
         self._documents = documents
-        self._days = days
+        self._cutoffs = cutoffs
         self._end = 0
         if len(documents):
-            self._end = self._known_by(len(days) - 1)
+            self._end = self._known_by(len(cutoffs) - 1)
 
     def __len__(self) -> int:
         return self._end
@@ -261,9 +278,7 @@ class DocumentsView:
         indexing.
         """
         self._check(row)
-        return bisect_left(
-            range(len(self._days)), int(self._documents.known_at[row]), key=self._close_of
-        )
+        return int(np.searchsorted(self._cutoffs, self._documents.known_at[row]))
 
     def known_at(self, row: int) -> int:
         """Time from which an item is known, in microseconds since 1970 UTC. Raises the same errors
@@ -276,7 +291,7 @@ class DocumentsView:
         """Return the rows of documents that became known in the last `days` trading days, newest
         first. `codes`: include only documents filed under these assets.
         """
-        last = len(self._days) - 1
+        last = len(self._cutoffs) - 1
         first = 0
         if days <= last and self._end:
             first = self._known_by(last - days)
@@ -291,10 +306,8 @@ class DocumentsView:
         return np.unique(np.concatenate([_NO_ROWS, *parts]))[::-1]
 
     def _known_by(self, day: int) -> int:
-        return int(np.searchsorted(self._documents.known_at, self._close_of(day), side="right"))
-
-    def _close_of(self, day: int) -> int:
-        return self._documents.close.instant(self._days[day])
+        known_at = self._documents.known_at
+        return int(np.searchsorted(known_at, self._cutoffs[day], side="right"))
 
     def _check(self, row: int) -> None:
         if row >= self._end:

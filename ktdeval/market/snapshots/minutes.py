@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import LookAheadError
 from ktdeval.market.venues.close_times import Close
+from ktdeval.market.venues.exchange_hours import close_instants
 from ktdeval.market.venues.venue import Venue
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class MinuteBars:
         day: int,
     ) -> npt.NDArray[Any]:
         """Return a code's bars on row `day` of `days`. On the last of `days`, bars that end after
-        the venue's close are omitted. Raises LookAheadError if `day` is after the last row.
+        the venue's close, which is earlier on a half day, are omitted. Raises LookAheadError if
+        `day` is after the last row.
         """
         if day >= len(days):
             raise LookAheadError(
@@ -110,7 +112,7 @@ class MinuteBars:
         midnight, end = (
             Close(hours, 0, venue.zone).instant(days[day]) // _MINUTE for hours in (0, 24)
         )
-        cursor = Close.parse(f"{venue.close} {venue.zone}").instant(days[-1]) // _MINUTE
+        cursor = int(close_instants(venue, days[-1:])[0]) // _MINUTE
 
         return own[
             slice(

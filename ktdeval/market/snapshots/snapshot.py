@@ -452,6 +452,15 @@ class MarketSnapshot:
             )
         return row
 
+    @cached_property
+    def document_cutoffs(self) -> npt.NDArray[np.int64]:
+        """Times up to which documents are known at each day's close, in microseconds since 1970
+        UTC. Shape: [T].
+        """
+        if not len(self.documents):
+            return np.zeros(len(self.days), np.int64)
+        return self.documents.cutoffs(self.days, self.rules.values())
+
     def as_of(self, day: int) -> MarketView:
         """Return the market as known at the close of row `day`. Later data can't be reached through
         the view.
@@ -528,7 +537,7 @@ class MarketView:
         self.indices = {code: levels[:end] for code, levels in snapshot.indices.items()}
         self.index_names = snapshot.index_names
         self.benchmark_code = snapshot.meta.benchmark
-        self.documents = snapshot.documents.as_of(self.days)
+        self.documents = snapshot.documents.as_of(self.days, snapshot.document_cutoffs)
         rules = snapshot.rules
         venues = snapshot.venues
         column = snapshot.asset_index

@@ -33,7 +33,7 @@ FILLS_OF_MINUTES: frozenset[FillRule] = frozenset(("vwap_30m", "twap_day"))
 MAX_SCALE = 10**8
 #: a price from this value on is a source error, and limit comparisons would exceed 64-bit integers
 MAX_PRICE = 1e8
-_NEVER_CLOSES = "24/7"
+NEVER_CLOSES = "24/7"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +173,7 @@ class Venue:
         """Return the session calendar for a kind of asset. Empty if it is not known, for example
         for a share or fund at a venue that never closes.
         """
-        if self.calendar == _NEVER_CLOSES and kind != "crypto":
+        if self.calendar == NEVER_CLOSES and kind != "crypto":
             return ""
         return self.calendar
 

@@ -76,13 +76,14 @@ class KnownMarkets:
     def _changing(self, market: str, increments: list[tuple[int, Increment]]) -> Iterator[int]:
         """Yield the numbers of chain entries that change known data for earlier days."""
         days = self._folder.schedule(market).days
-        close = self._folder.base(market).documents.close
+        base = self._folder.base(market)
         latest = ""
         for seq, increment in increments:
             earlier = [day for day in days if day < increment.day]
             is_old = False
             if earlier:
-                closed = close.instant(np.datetime64(earlier[-1], "D"))
+                last = np.array(earlier[-1:], dtype="datetime64[D]")
+                (closed,) = base.documents.cutoffs(last, base.rules.values())
                 is_old = any(_instant(item.known_at) <= closed for item in increment.documents)
             if increment.day <= latest or is_old:
                 yield seq

@@ -24,6 +24,7 @@ from ktdeval_arena.daily_news_summaries import (
     MIS,
     NewsDay,
     StoryStream,
+    _VenueSessions,
     document_line,
     extract,
     stream_of,
@@ -617,3 +618,12 @@ def test_a_file_of_something_else_is_one_line(
     assert "column 'item' is missing; the columns are item, rater, rule, score" in terminal.error(
         "paper", "table", "--like", "ama-ratings", tmp_path / "other.csv"
     )
+
+
+def test_a_days_summary_ends_at_an_early_close() -> None:
+    """New York closes at 13:00 on 2025-07-03."""
+    first = datetime.fromisoformat("2025-07-01T00:00Z")
+    calendar = _VenueSessions(find_venue("us_equity"), first, first + timedelta(days=7))
+    row = calendar.row_of(datetime.fromisoformat("2025-07-03T14:00:00-04:00"))
+    assert str(calendar.days[row]) == "2025-07-07"
+    assert calendar.close(row - 1) == datetime.fromisoformat("2025-07-03T17:00Z")

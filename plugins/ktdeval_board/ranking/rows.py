@@ -26,9 +26,12 @@ class Standing(TypedDict):
     shared_rank: int | None  #: best rank in the card's tie group; its own rank if it has no group
     worst_rank: int | None  #: worst rank in the card's tie group; its own rank if it has no group
     tied_with: int  #: number of other ranked cards in its tie group
+    #: ranks in the card's tie group, such as `1, 3` or `1–4, 6`; empty if it has no rank
+    group_ranks: str
     shared_alpha_rank: int | None  #: like `shared_rank`, by selection alpha
     worst_alpha_rank: int | None
     alpha_tied_with: int
+    alpha_group_ranks: str
 
 
 class FigureRow(TypedDict):
@@ -93,11 +96,11 @@ def place_cards(
     `why` lists the reasons why each card is unranked. `ranks` are the ranks by the division's
     figure and by selection alpha, and `ties` are the tie groups for these two.
     """
-    own = _shared_ranks(ranks[0], ties[0])
-    alpha = _shared_ranks(ranks[1], ties[1])
+    own = _group_ranks(ranks[0], ties[0])
+    alpha = _group_ranks(ranks[1], ties[1])
     for card, reasons in enumerate(why):
-        shared_rank, worst_rank, tied_with = own[card]
-        shared_alpha_rank, worst_alpha_rank, alpha_tied_with = alpha[card]
+        group = own[card]
+        alpha_group = alpha[card]
         yield {
             "ranked": ranks[0][card] is not None,
             "why": reasons,
@@ -105,12 +108,14 @@ def place_cards(
             "alpha_rank": ranks[1][card],
             "tie": ties[0][card],
             "alpha_tie": ties[1][card],
-            "shared_rank": shared_rank,
-            "worst_rank": worst_rank,
-            "tied_with": tied_with,
-            "shared_alpha_rank": shared_alpha_rank,
-            "worst_alpha_rank": worst_alpha_rank,
-            "alpha_tied_with": alpha_tied_with,
+            "shared_rank": min(group, default=None),
+            "worst_rank": max(group, default=None),
+            "tied_with": max(0, len(group) - 1),
+            "group_ranks": ranks_words(group),
+            "shared_alpha_rank": min(alpha_group, default=None),
+            "worst_alpha_rank": max(alpha_group, default=None),
+            "alpha_tied_with": max(0, len(alpha_group) - 1),
+            "alpha_group_ranks": ranks_words(alpha_group),
         }
 
 
@@ -127,21 +132,39 @@ def standing_fields(row: Row) -> dict[str, JsonValue]:
     return to_object({name: value for name, value in row.items() if name in names})
 
 
-def _shared_ranks(ranks: Ranks, ties: Ranks) -> list[tuple[int | None, int | None, int]]:
-    """Return three values for each row: the best and the worst rank in its tie group, and the
-    number of other rows in the group. A row without a group has only its own rank.
+def _group_ranks(ranks: Ranks, ties: Ranks) -> list[list[int]]:
+    """Return the ranks in each row's tie group. A row without a group has only its own rank, and a
+    row without a rank has none.
     """
     ranks_of_group: dict[int, list[int]] = defaultdict(list)
     for rank, tie in zip(ranks, ties, strict=True):
         if rank is not None and tie is not None:
             ranks_of_group[tie].append(rank)
 
-    shared: list[tuple[int | None, int | None, int]] = []
+    groups: list[list[int]] = []
     for rank, tie in zip(ranks, ties, strict=True):
-        if rank is None or tie is None:
-            shared.append((rank, rank, 0))
+        if rank is None:
+            groups.append([])
+        elif tie is None:
+            groups.append([rank])
         else:
-            group = ranks_of_group[tie]
-            shared.append((min(group), max(group), len(group) - 1))
+            groups.append(ranks_of_group[tie])
 
-    return shared
+    return groups
+
+
+def ranks_words(ranks: Sequence[int]) -> str:
+    """Return ranks as text: a dash only between ranks that follow each other, since a tie group
+    need not have the ranks between its best and its worst.
+
+    Example:
+        ranks_words([3, 1, 5, 4])  # "1, 3–5"
+    """
+    spans: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in spans)

@@ -48,9 +48,11 @@ _RANK_FIELDS = (
     "shared_rank",
     "worst_rank",
     "tied_with",
+    "group_ranks",
     "shared_alpha_rank",
     "worst_alpha_rank",
     "alpha_tied_with",
+    "alpha_group_ranks",
 )
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
 from ktdeval_board.ranking.daily_summaries import mean_by_day, same_days
-from ktdeval_board.ranking.rows import place_cards
+from ktdeval_board.ranking.rows import place_cards, ranks_words
 from ktdeval_board.ranking.table import MAX_TESTED
 from ktdeval_compare.pairs.compared_cards import daily_table, load_entrants
 from support.board.board_ranks import daily, make_board, make_entry, make_series, ranked_tables
@@ -294,6 +294,19 @@ def test_a_tie_group_shares_its_best_rank_also_where_others_stand_between() -> N
     assert [tuple(row[name] for name in names) for row in shared] == expected
     names = ("shared_alpha_rank", "worst_alpha_rank", "alpha_tied_with")
     assert [tuple(row[name] for name in names) for row in shared] == expected
+    words = ["1, 3, 5", "2", "1, 3, 5", "4", "1, 3, 5", ""]
+    assert [row["group_ranks"] for row in shared] == words
+    assert [row["alpha_group_ranks"] for row in shared] == words
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [([], ""), ([3], "3"), ([1, 3], "1, 3"), ([2, 1, 3], "1–3"), ([1, 2, 2, 5], "1–2, 5")],
+)
+def test_a_dash_stands_only_between_ranks_that_follow_each_other(
+    ranks: list[int], words: str
+) -> None:
+    assert ranks_words(ranks) == words
 
 
 def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> None:

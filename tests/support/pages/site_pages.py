@@ -215,5 +215,4 @@ def changed_site(site: Path, folder: Path, changes: dict[str, Callable[[Any], An
 
 def rank_words(row: dict[str, Any], rank: str = "rank") -> str:
     """Ranks that a row may have, as shown."""
-    best, worst = row[f"shared_{rank}"], row[f"worst_{rank}"]
-    return str(best) if best == worst else f"{best}–{worst}"
+    return str(row["alpha_group_ranks" if rank == "alpha_rank" else "group_ranks"])

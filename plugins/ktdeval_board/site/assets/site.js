@@ -14,7 +14,7 @@
 // kt.modelKey(name)
 //     first 16 hex digits of the SHA-256 of a name: kt.load(`model/${kt.modelKey(name)}`)
 // kt.rankRange(rank), kt.alphaRange(rank)
-//     "3", or "1–18" of a tie group: the rank by the division's figure, and by selection alpha
+//     "3", or "1–4, 6" of a tie group: the rank by the division's figure, and by selection alpha
 // kt.tieWords(rank)
 //     "tied with the leader (not distinguishable)", or "tied with 17 others (not distinguishable)"
 // kt.rankWords(rank)
@@ -42,11 +42,9 @@ Object.assign(
     const cutoffWord = (cutoff) =>
       cutoff === "none" ? "nothing trained" : isCutoffDay(cutoff) ? cutoff : "not known";
 
-    const range = (best, worst) => (best === worst ? String(best) : `${best}–${worst}`);
-
     /** Ranks that a card may have: entrants of one tie group share those of the group. */
-    const rankRange = ({shared_rank: best, worst_rank: worst}) => range(best, worst);
-    const alphaRange = ({shared_alpha_rank: best, worst_alpha_rank: worst}) => range(best, worst);
+    const rankRange = (rank) => rank.group_ranks;
+    const alphaRange = (rank) => rank.alpha_group_ranks;
 
     /** Entrants whose daily returns don't differ significantly from those of a tied entrant. */
     function tieWords(row) {

@@ -107,6 +107,9 @@ class DayOfYear:
             with suppress(ValueError):  # 29 February does not exist in every year
                 near.append(date(year, self.month, self.day))
 
+        if not near:  # 29 February, and none of the three years is a leap year
+            return None
+
         nearest = min(near, key=lambda each: abs(each - day))
         return nearest if day < nearest <= day + timedelta(days=_QUARTER_DAYS) else None
 

@@ -101,7 +101,7 @@ def _live_clause(report: BoardReport) -> str:
     if before:
         return f"{before} of {total} entrant-days are shown to be published before their prices"
     if after > unknown:
-        return f"{after} of {total} entrant-days were made after their prices, none is shown before"
+        return f"{after} of {total} entrant-days are dated after their prices, none is shown before"
     return f"no entrant-day of {total} is shown to be published before its prices"
 
 

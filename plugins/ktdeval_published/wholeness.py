@@ -186,6 +186,8 @@ def _single_prices(read: Sequence[ReadEntrant]) -> list[DataFinding]:
     """Return in which months a name has one price a day, whatever the hour of the row."""
     accounts = [one.account for one in read if one.account is not None]
     found = one_price_a_day(accounts)
+    if not any(2 * single > total for single, total in found.values()):
+        return []
     return [
         DataFinding(
             kind="one price a day",

@@ -209,3 +209,9 @@ def test_a_date_that_is_planned_first_and_known_later_is_an_error(tmp_path: Path
     record = conversation("", tool=f"It reports on {day(5)}.\nOn {day(5)} it reported a loss.")
 
     assert [each.level for each in findings_of(tmp_path, record, "date-after")] == ["error", "note"]
+
+
+def test_the_29th_of_february_names_no_day_near_years_without_one() -> None:
+    (mentioned,) = days_of_year("on 29 February we will know")
+    assert mentioned.soon_after(date(2026, 2, 1)) is None
+    assert mentioned.soon_after(date(2028, 2, 1)) == date(2028, 2, 29)

@@ -70,6 +70,13 @@ from ktdeval.values.installation import (
 )
 from ktdeval.values.lazy import later as later, lazy_exports as lazy_exports, maker as maker
 from ktdeval.values.progress_reports import Tell as Tell, tell_nobody as tell_nobody
+from ktdeval.values.request_bodies import (
+    RefusedBody as RefusedBody,
+    body_length as body_length,
+    body_pieces as body_pieces,
+    check_length as check_length,
+    content_length as content_length,
+)
 from ktdeval.values.request_smuggling import ambiguity as ambiguity
 from ktdeval.values.rollback import undone_on_error as undone_on_error
 from ktdeval.values.secret_free_addresses import (

@@ -18,7 +18,7 @@ from typing import IO, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.values import ambiguity
+from ktdeval.values import RefusedBody, body_length
 from ktdeval_board.errata import ERRATA_FILE
 from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
 from ktdeval_board.rules import RULES_FILE
@@ -197,14 +197,16 @@ class _Handler(SimpleHTTPRequestHandler):
         if not super().parse_request():
             return False
 
-        length = self.headers.get("Content-Length", "0").strip()
-        if length != "0" or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # an unread body must not be parsed as another request
-        problem = ambiguity(self.headers.items())
-        if problem is not None:
+        try:
+            has_body = body_length(self.headers) > 0
+        except RefusedBody as refused:
             self.close_connection = True
-            self.send_error(HTTPStatus.BAD_REQUEST, explain=problem)
-        return problem is None
+            self.send_error(HTTPStatus.BAD_REQUEST, explain=str(refused))
+            return False
+
+        if has_body:
+            self.close_connection = True  # an unread body must not be parsed as another request
+        return True
 
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
         """Send the response headers and return the body."""

@@ -7,7 +7,6 @@ import socket
 import socketserver
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,11 +16,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ktdeval.errors import KtdevalError, wrap_os_error
-from ktdeval.values import JsonValue, ambiguity, dumps_compact
+from ktdeval.values import (
+    JsonValue,
+    RefusedBody,
+    body_length,
+    body_pieces,
+    check_length,
+    dumps_compact,
+)
 from ktdeval_command.wire.refusals import RefusalKind, WireError, WireRefusal, refusal_of
 
 LOOPBACK = "127.0.0.1"
-_PIECE = 1 << 16
 
 Server = TypeVar("Server", bound="LoopbackServer")
 _DENIALS: tuple[RefusalKind, ...] = ("unauthorized", "not_found")
@@ -336,54 +341,31 @@ class LoopbackHandler(BaseHTTPRequestHandler):
         """Return the length of the body. Raises WireError if the length can't be determined, or if
         the body is encoded.
         """
-        # For the parser, a line that is not a header ends the headers, so a length could be hidden
-        # in the lines after it.
-        if self.headers.defects or self.headers.get_payload():
-            raise WireError("bad_request", "the request has a malformed header line")
-        problem = ambiguity(self.headers.items(), self.once)
-        if problem is not None:
-            raise WireError("bad_request", problem)
-        if "Transfer-Encoding" in self.headers:
-            raise WireError("unsupported", "a body needs the header Content-Length")
-        if self.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise WireError(
-                "unsupported",
-                "a compressed body is not supported; send it without Content-Encoding",
-            )
-
-        text = self.headers.get("Content-Length", "0").strip()
-        if not text.isascii() or not text.isdecimal() or len(text) > 15:
-            raise WireError("bad_request", "Content-Length: expected a whole number")
-        return int(text)
+        try:
+            return body_length(self.headers, self.once)
+        except RefusedBody as error:
+            raise WireError(error.fault, str(error)) from error
 
     def body(self) -> bytes:
         """Return the body. Raises WireError if the body is too large, or does not arrive in time."""
-        most = self.server.limits.body_bytes
-        if self._unread > most:
-            raise WireError("too_large", f"the body has over {most:,} bytes")
+        try:
+            check_length(self._unread, self.server.limits.body_bytes)
+        except RefusedBody as error:
+            raise WireError(error.fault, str(error)) from error
+
         return b"".join(self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
         """Yield the rest of the body. Raises WireError if the body ends early, or does not arrive
         in time.
         """
-        deadline = time.monotonic() + self.server.limits.body_s
-        while self._unread > 0:
-            try:
-                piece = self.rfile.read1(min(self._unread, _PIECE))
-            except TimeoutError:
-                raise self._late() from None
-            if not piece:
-                self._unread = -1
-                raise WireError("bad_request", "the body is shorter than Content-Length")
-            self._unread -= len(piece)
-            yield piece
-            if self._unread and time.monotonic() > deadline:
-                raise self._late()
-
-    def _late(self) -> WireError:
-        self._unread = -1  # the answer does not wait for the rest, either
-        return WireError("bad_request", "the body did not arrive in time")
+        try:
+            for piece in body_pieces(self.rfile, self._unread, self.server.limits.body_s):
+                self._unread -= len(piece)
+                yield piece
+        except RefusedBody as error:
+            self._unread = -1  # the answer does not wait for the rest, either
+            raise WireError(error.fault, str(error)) from error
 
     # --- answers
 

@@ -15,7 +15,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 
-from ktdeval.values import JsonObject, JsonValue, ambiguity, dumps_compact
+from ktdeval.values import (
+    JsonObject,
+    JsonValue,
+    RefusedBody,
+    body_length,
+    body_pieces,
+    check_length,
+    dumps_compact,
+)
 from ktdeval_human.moments import Moments, RefusedInput, read_message
 from ktdeval_pages.assets import charts_script, shared_script, stylesheet, vendor_files
 from ktdeval_pages.page_templates import make_environment
@@ -42,6 +50,7 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+_BODY_S = 30.0  #: maximum time in seconds for a message to arrive
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
@@ -127,6 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 60  #: seconds for which a connection may be silent
     wbufsize = -1
+    _length = 0  # bytes of the request's body
 
     def do_GET(self) -> None:
         """Answer with the page, one of its files, or the state."""
@@ -183,11 +193,13 @@ class _Handler(BaseHTTPRequestHandler):
         Otherwise answer with an error: a host name that resolves to this server may be DNS
         rebinding.
         """
-        problem = ambiguity(self.headers.items(), ("cookie",))
-        if problem is not None:
-            self.close_connection = True
-            self._problem(HTTPStatus.BAD_REQUEST, problem)
+        try:
+            self._length = body_length(self.headers, ("cookie",))
+        except RefusedBody as refused:
+            self._refuse_body(refused)
             return False
+        if self._length:  # an unread body must not be read as another request
+            self.close_connection = True
         if f"http://{self.headers.get('Host')}" != self.server.address:
             self.close_connection = True
             self._problem(
@@ -231,12 +243,23 @@ class _Handler(BaseHTTPRequestHandler):
         self._redirect(f"{COOKIE}={session}; HttpOnly; SameSite=Lax; Path=/")
 
     def _body(self) -> bytes | None:
-        """Return the body. If it is too long, answer with an error and return None."""
-        length = self.headers.get("Content-Length", "")
-        if not length.isascii() or not length.isdecimal() or int(length[:12]) > _MAX_BYTES:
-            self._problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the message is too long")
+        """Return the body. If it is too long, or does not arrive, answer with an error and return
+        None.
+        """
+        try:
+            check_length(self._length, _MAX_BYTES)
+            return b"".join(body_pieces(self.rfile, self._length, _BODY_S))
+        except RefusedBody as refused:
+            self._refuse_body(refused)
             return None
-        return self.rfile.read(int(length))
+
+    def _refuse_body(self, refused: RefusedBody) -> None:
+        self.close_connection = True
+        status = HTTPStatus.BAD_REQUEST
+        if refused.fault == "too_large":
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+        self._problem(status, str(refused))
 
     # --- answers
 

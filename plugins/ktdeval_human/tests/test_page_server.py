@@ -15,6 +15,7 @@ from ktdeval.harness import Message, ModelRequest, ToolSpec
 from ktdeval_human.page import PageDesk
 from ktdeval_human.person import Act
 from ktdeval_human.shown import show_request
+from support.raw_requests import answer_to, statuses
 
 SUBMIT = ToolSpec(
     "submit_answer",
@@ -234,3 +235,40 @@ def test_a_long_message_is_refused_unread(browser: Browser) -> None:
     headers = {"Content_Type": "application/json", "Origin": f"http://{browser.host}"}
 
     assert browser.send("POST", "/act", None, Content_Length="99999999", **headers)[0] == 413
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        ("Content-Length: 000000000000000300000000", 400),
+        ("Content-Length: 300000000", 413),
+        ("Content-Length: 1048577", 413),
+        ("Content-Length: -1", 400),
+        ("Content-Length: +5", 400),
+        ("Content-Length: 5\r\nContent-Length: 5", 400),
+        ("Content-Length: 5\r\nTransfer-Encoding: chunked", 400),
+        ("Transfer-Encoding: chunked", 400),
+    ],
+)
+def test_a_message_of_another_length_is_refused_before_it_is_read(
+    lines: str, status: int, browser: Browser
+) -> None:
+    port = int(browser.host.partition(":")[2])
+    head = (
+        f"POST /act HTTP/1.1\r\nHost: {browser.host}\r\nOrigin: http://{browser.host}\r\n"
+        f"Cookie: {browser.cookie}\r\nContent-Type: application/json\r\n{lines}\r\n\r\n"
+    )
+
+    # the body never comes: a server that waits for it would be silent
+    assert statuses(answer_to(port, head.encode())) == [status]
+
+
+def test_the_body_of_a_page_request_is_not_read_as_a_second_request(browser: Browser) -> None:
+    port = int(browser.host.partition(":")[2])
+    hidden = f"GET /state?seen=-1 HTTP/1.1\r\nHost: {browser.host}\r\n\r\n".encode()
+    head = (
+        f"GET / HTTP/1.1\r\nHost: {browser.host}\r\nCookie: {browser.cookie}\r\n"
+        f"Content-Length: {len(hidden)}\r\n\r\n"
+    )
+
+    assert statuses(answer_to(port, head.encode() + hidden)) == [200]

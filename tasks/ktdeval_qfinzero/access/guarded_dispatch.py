@@ -18,7 +18,7 @@ from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
-from ktdeval.values import JsonValue, ambiguity, loads_untrusted
+from ktdeval.values import JsonValue, RefusedBody, ambiguity, content_length, loads_untrusted
 from ktdeval_qfinzero.access.workspaces import HEADER, MAX_BODY_BYTES, HeldWorkspace, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.operations import Operation
@@ -248,10 +248,13 @@ class BoundedBodyReader:
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
         """Return the body; None if the client disconnected."""
-        declared = headers.get("content-length", "")
+        declared = headers.get("content-length", "0")
         body = bytearray()
         is_more = True
-        check_size(int(declared[:18]) if declared.isdecimal() else 0)
+        try:
+            check_size(content_length(declared))
+        except RefusedBody as error:
+            raise invalid("Content-Length", "expected a whole number") from error
 
         try:
             with anyio.fail_after(self._limit_s):

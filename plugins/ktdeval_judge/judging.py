@@ -37,6 +37,7 @@ from ktdeval_judge.document import (
 from ktdeval_judge.evidence import JudgedSource, LuckSettings, evidence_fields
 from ktdeval_judge.executed_document import as_int, executed_document, executed_track
 from ktdeval_judge.execution import JudgeRules, execute_plan
+from ktdeval_judge.held_splits import check_held_splits
 from ktdeval_judge.market_hours import earliest_opens
 from ktdeval_judge.market_plan import Dated, MarketPlan, iso_day, market_plan
 from ktdeval_judge.nav_only import (
@@ -152,6 +153,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     )
     if settings.until is not None:
         made = _held_until(made, settings.until, snapshot)
+    check_held_splits(declared, made, snapshot)
     # with weights, returns do not depend on the account's size
     if is_cash_assumed and made.plan.form != "weight":
         made = replace(made, notes=(*made.notes, _ASSUMED_CASH))

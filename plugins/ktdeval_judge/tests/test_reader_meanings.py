@@ -209,7 +209,20 @@ def test_gains_in_money_need_the_cash_and_become_an_account(tmp_path: Path) -> N
 
 
 def test_a_loss_on_the_first_day_is_a_return_and_no_level(tmp_path: Path) -> None:
-    returns = [-0.1, -0.02, 0.003, -0.001, 0.002, 0.001, -0.003, 0.002, -0.002, 0.001, 0.003, -0.001]
+    returns = [
+        -0.1,
+        -0.02,
+        0.003,
+        -0.001,
+        0.002,
+        0.001,
+        -0.003,
+        0.002,
+        -0.002,
+        0.001,
+        0.003,
+        -0.001,
+    ]
     rows = [f"2025-06-{2 + number:02},{value}" for number, value in enumerate(returns)]
     found = read(tmp_path, "date,returns\n" + "\n".join(rows) + "\n")
     assert found.values is not None

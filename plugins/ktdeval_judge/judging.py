@@ -261,6 +261,7 @@ def _read_options(settings: JudgeSettings) -> ReadOptions:
         flows=settings.flows,
         table=settings.table,
         keep=settings.keep,
+        keeps_others=settings.keeps_others,
         cash=settings.cash,
         is_dated_fill=settings.dated == "fill",
         is_one_of_two=settings.decisions is not None and settings.nav is not None,

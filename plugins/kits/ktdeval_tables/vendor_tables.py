@@ -273,7 +273,7 @@ def _sources(
     """Return the column that distinguishes rows with the same day and code in the first rows, and
     its values. Such rows are bars from several venues or vendors, or of several runs.
     """
-    if table.layout.tickers:
+    if table.layout.tickers or "date" not in columns:
         return {}
 
     keys = {

@@ -376,6 +376,11 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
     found = RoleTable(
         file, table, roles, clock, options.code, options.sessions, options.opens, decided
     )
+    found = replace(
+        found,
+        no_roles=frozenset(role for role, column in given.items() if column == NO_COLUMN),
+        keeps_others=options.keeps_others,
+    )
     note_total_rows(found)
     return without_totals(found)
 

@@ -8,7 +8,7 @@ from ktdeval_judge.readers.role_table import RoleTable
 from ktdeval_tables.numbers import parse_figures
 
 _COLUMNS = ("balance", "cash", "nav")  # roles of columns that may contain the cash
-_FITS = 0.8  # minimum share of rows in which the cash changes by what was traded
+_FITS = 0.7  # minimum share of rows in which the cash changes by what was traded
 _SLACK = 0.01  # tolerance, as a share of what was traded, for fees
 _CENT = 0.02
 _MIN_ROWS = 2

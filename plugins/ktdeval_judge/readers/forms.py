@@ -39,7 +39,7 @@ from ktdeval_judge.readers.roles import is_kind
 from ktdeval_judge.readers.units import per_cent_of_returns, weights_as_shares
 from ktdeval_judge.readers.unread import check_unread
 from ktdeval_judge.readers.wide import read_wide
-from ktdeval_tables.numbers import unit_of
+from ktdeval_tables.numbers import parse_figures, unit_of
 
 FORMS = (
     "weight; position (the shares to hold); side with cash or shares; shares with price (a trade);"
@@ -49,6 +49,8 @@ _RETURNS = ("return", "return fraction", "return percent", "log return")
 _MONEY = frozenset(
     {"USD", "USDT", "USDC", "EUR", "GBP", "CHF", "CNY", "HKD", "JPY", "INR", "AUD", "CAD"}
 )
+#: largest gap between a return and the change in value that it explains
+_SAME_RETURN = 1e-4
 _FEW = 3  # maximum number of times that a code or day is repeated
 
 
@@ -451,7 +453,10 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
             start *= first / (first - float(by_day.iloc[0]))
         values = without_flows(values, by_day, table.note)
 
-    found: dict[str, Any] = {"values": values, "cash": table.fact("initial cash") or start}
+    initial = table.fact("initial cash") or start
+    if initial is None and not options.cash and not options.flows:
+        initial = _value_before(table, values)
+    found: dict[str, Any] = {"values": values, "cash": initial}
     if options.cash:
         found["cash"] = float(values.iloc[0])
     if options.cash == "before":
@@ -460,6 +465,27 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
         returns = table.numbers("benchmark return", may_lack=True).fillna(0.0)
         found["benchmark"] = values_of(table, moments, returns).rename("benchmark")
     return found
+
+
+def _value_before(table: RoleTable, values: pd.Series) -> float | None:
+    """Return the account value before the first one, if a column of returns explains the changes of
+    the values and has a first return. Otherwise, return None.
+    """
+    columns = [column for role in _RETURNS for column in table.roles.get(role, ())]
+    if not columns or len(values) != len(table):
+        return None
+    returns, bad = parse_figures(table.table.cells[columns[0]], table.table.decimal)
+    order = table.moments().argsort(kind="stable")
+    ordered = returns.iloc[order].fillna(0.0).to_numpy()
+    gaps = np.abs(values.pct_change().iloc[1:].to_numpy() - ordered[1:])
+    if bad.any() or len(gaps) == 0 or gaps.max() > _SAME_RETURN or not ordered[0]:
+        return None
+
+    start = float(values.iloc[0] / (1.0 + ordered[0]))
+    table.note(
+        f"The first return of {columns[0]!r} counts: the account's value before it is {start:,.6g}."
+    )
+    return start
 
 
 def without_flows(values: pd.Series, flows: pd.Series, note: Callable[[str], None]) -> pd.Series:

@@ -7,7 +7,7 @@ import pandas as pd
 from ktdeval.cards import count
 from ktdeval_judge.readers.role_table import RoleTable
 from ktdeval_judge.readers.roles import is_kind
-from ktdeval_tables.numbers import MISSING
+from ktdeval_tables.numbers import MISSING, parse_figures
 from ktdeval_tables.row_meanings import kinds_of_rows
 
 _MOST = 0.5  # largest share of the rows that are left out because they have no size
@@ -30,10 +30,12 @@ def rows_of_trades(table: RoleTable, size: str, price: str = "") -> RoleTable:
         words = table.words("side")
         says_trade = is_kind(words, "buy", "sell", "long")
         says_nothing = is_kind(words, "hold") | (words == "")
+        is_other = ~says_trade & ~says_nothing
         table = _without(
             table,
             (~says_trade & no_size & no_price)
-            | (~says_trade & ~says_nothing & (no_size | no_price))
+            | (is_other & (no_size | no_price | _is_cash(table)))
+            | (is_other & (_is_zero(table, size) | _is_zero(table, price)))
             | (says_nothing & no_size),
             "shares and price" if price else "a size",
         )
@@ -60,6 +62,20 @@ def _lacks(table: RoleTable, role: str) -> pd.Series:
     if role not in table.roles:
         return pd.Series(False, index=table.table.cells.index)
     return table.texts(role).isin(MISSING)
+
+
+def _is_zero(table: RoleTable, role: str) -> pd.Series:
+    if role not in table.roles:
+        return pd.Series(False, index=table.table.cells.index)
+    numbers, _ = parse_figures(table.texts(role), table.table.decimal)
+    return numbers == 0
+
+
+def _is_cash(table: RoleTable) -> pd.Series:
+    """Return whether the code of each row denotes cash."""
+    if "code" not in table.roles:
+        return pd.Series(False, index=table.table.cells.index)
+    return is_kind(table.words("code"), "cash")
 
 
 def _without(table: RoleTable, is_other: pd.Series, what: str, column: str = "") -> RoleTable:

@@ -31,6 +31,7 @@ class ReadOptions:
     #: column -> value that rows must have to be read, or `*` if rows of all values are one account
     keep: Mapping[str, str] = field(default_factory=dict)
     cash: float | None = None  #: initial cash, as given by the user
+    keeps_others: bool = False  #: whether a day of targets may leave out holdings that are kept
     is_dated_fill: bool = False  #: whether decisions have the day of their fill (`--dated fill`)
     is_nav: bool = False  #: whether the file is given with `--nav`, so that only values are read
     is_one_of_two: bool = False  #: whether another file is read with the same options

@@ -40,6 +40,8 @@ class RoleTable:
     #: minutes after local midnight at which each session opens; if empty, at midnight
     opens: tuple[int, ...] = ()
     decided: frozenset[str] = frozenset()  #: columns in which the user chooses rows
+    no_roles: frozenset[str] = frozenset()  #: roles that no column has, as the user says
+    keeps_others: bool = False  #: whether a day of targets may leave out holdings that are kept
     notes: list[str] = field(default_factory=list)  #: what was omitted or assumed
 
     def __len__(self) -> int:

@@ -116,7 +116,10 @@ def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[
             wanted = [name for name, weak in names if weak == is_weak]
             columns = _columns_spelled(spelled, place, wanted)
             if is_weak:
-                columns = [each for each in columns if _fits(table, role, each)][:1]
+                fitting = [each for each in columns if _fits(table, role, each)]
+                columns = [
+                    each for each in fitting if spelled[each][place] == spelled[fitting[0]][place]
+                ]
             if role == "return" and "nav" in roles:
                 columns = columns[:1]  # not read if there are account values
             if columns:

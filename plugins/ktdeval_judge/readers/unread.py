@@ -8,12 +8,13 @@ multiplier, empty or 1).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NoReturn
 
 import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers.role_table import RoleTable, kinds_in
-from ktdeval_judge.readers.roles import near_name, words_of
+from ktdeval_judge.readers.roles import is_kind, near_name, words_of
 from ktdeval_tables.numbers import parse_figures
 
 _REFUSED: Mapping[str, str] = {
@@ -214,8 +215,14 @@ def _check_currency(form: str, table: RoleTable) -> None:
 def _check_sides(table: RoleTable) -> None:
     """Raise DataError if a target is a sell, because the side would change its sign."""
     if "side" in table.roles:
-        is_sale = table.sides() == "sell"
-        if is_sale.any():
+        is_sale = is_kind(table.words("side"), "sell")
+        targets = table.roles.get("weight", table.roles.get("position", ()))
+        is_zero = (
+            bool(is_sale.any()) and len(targets) == 1 and _are_zero(table, is_sale, targets[0])
+        )
+        if is_zero and not table.keeps_others:
+            _refuse_changes(table)
+        if is_sale.any() and not is_zero:
             words = (
                 "is a sell, but the side of a target is not used; write a short as a negative "
                 "number"
@@ -223,10 +230,28 @@ def _check_sides(table: RoleTable) -> None:
             table.refuse(int(is_sale.to_numpy().argmax()), table.column("side"), words)
 
 
+def _are_zero(table: RoleTable, is_sale: pd.Series, target: str) -> bool:
+    """Return whether all sales have the target 0."""
+    return bool((table.numbers_in(target, may_lack=True)[is_sale] == 0).all())
+
+
+def _refuse_changes(table: RoleTable) -> NoReturn:
+    """Raise DataError because sales have the target 0, so that a day may list changes only, and not
+    the whole portfolio.
+    """
+    raise DataError(
+        f"{table.place}: column {table.column('side')}: sells have the target 0, so a day may list "
+        "changes only: give --keep-others to keep holdings that a day does not name; or, if each "
+        "day is the whole portfolio, --map side=-"
+    )
+
+
 def _check_acts(form: str, table: RoleTable) -> None:
     """Raise DataError if an unread column says whether rows buy or sell, or whether they open or
     close.
     """
+    if form in _TARGETS and "side" in table.no_roles:
+        return
     has_side = "side" in table.roles or "is buy" in table.roles or form == "closed"
     if "effect" in table.roles and table.has("effect") and form == "fills":
         words = set(table.words("side").unique()) if "side" in table.roles else set()

@@ -195,7 +195,7 @@ def test_a_column_of_days_is_named_or_said_to_be_missing(tmp_path: Path) -> None
     text = "when,paper,weight\n2025-06-09,AAPL,1\n"
     assert "--map date=when" in refusal(tmp_path, text)
     assert "no column contains days" in refusal(tmp_path, "AAPL,MSFT\n10,5\n0,3\n")
-    months = "Year," + ",".join("JAN FEB MAR APR MAY JUN JUL AUG".split())
+    months = "Year," + ",".join(["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG"])
     text = f"{months}\n2022,1,2,3,4,5,6,7,8\n2023,1,2,3,4,5,6,7,8\n"
     assert "a table of years and months ('Year', 'JAN' …)" in refusal(tmp_path, text)
 
@@ -227,3 +227,49 @@ def test_a_loss_on_the_first_day_is_a_return_and_no_level(tmp_path: Path) -> Non
     found = read(tmp_path, "date,returns\n" + "\n".join(rows) + "\n")
     assert found.values is not None
     assert found.values.iloc[0] == pytest.approx(0.9)
+
+
+# ---- kinds found in files of strangers
+
+
+def test_values_in_two_currencies_are_asked_about(tmp_path: Path) -> None:
+    text = "date,portfolio_usd,portfolio_eur\n2025-06-02,100,90\n2025-06-03,101,92\n"
+    words = refusal(tmp_path, text, ReadOptions(is_nav=True))
+    assert "columns 'portfolio_usd' and 'portfolio_eur' all mean nav" in words
+    found = read(tmp_path, text, ReadOptions(roles={"nav": "portfolio_eur"}))
+    assert found.values is not None
+    assert found.values.tolist() == [90.0, 92.0]
+
+
+def test_a_first_return_counts_although_the_values_begin_after_it(tmp_path: Path) -> None:
+    text = "date,net_return,equity\n2025-01-31,0.1,1.1\n2025-02-28,-0.5,0.55\n2025-03-31,1,1.1\n"
+    assert read(tmp_path, text).cash == pytest.approx(1.0)
+    other = "date,net_return,equity\n2025-01-31,0.1,1.1\n2025-02-28,0.5,0.55\n2025-03-31,1,1.1\n"
+    assert read(tmp_path, other).cash is None
+
+
+CHANGES = (
+    "date,code,action,weight\n2025-06-02,AAPL,BUY,0.5\n2025-06-02,MSFT,BUY,0.5\n"
+    "2025-06-10,AAPL,SELL,0\n2025-06-10,MSFT,REBALANCE,0.4\n"
+)
+
+
+def test_targets_of_zero_beside_sells_may_be_changes_only(tmp_path: Path) -> None:
+    words = refusal(tmp_path, CHANGES)
+    assert "give --keep-others" in words
+    assert "--map side=-" in words
+    for options in (ReadOptions(keeps_others=True), ReadOptions(roles={"side": "-"})):
+        found = read(tmp_path, CHANGES, options)
+        assert found.decisions is not None
+        assert found.decisions["weight"].tolist() == [0.5, 0.5, 0.0, 0.4]
+
+
+def test_deposits_and_flags_between_trades_are_left_out(tmp_path: Path) -> None:
+    text = (
+        "date,ticker,side,qty,price_usd,notional_usd\n"
+        "2025-06-02,CASH,ADD_EUR,400000,1.05,421767\n"
+        "2025-06-03,RISK,FLAG,0,0,0\n"
+        "2025-06-09,AAPL,BUY,100,204.39,20439\n"
+        "2025-06-24,AAPL,SELL,100,202.59,20259\n"
+    )
+    assert trades_of(read(tmp_path, text)) == ROUND_TRIP

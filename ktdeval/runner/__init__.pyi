@@ -64,6 +64,7 @@ from ktdeval.runner.execution.run import (
     evaluate as evaluate,
     open_access as open_access,
 )
+from ktdeval.runner.execution.run_fit import check_system as check_system
 from ktdeval.runner.models.model_connection import (
     EpisodeAccess as EpisodeAccess,
     ModelAccess as ModelAccess,

@@ -45,6 +45,7 @@ from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.registrations import FiledRegistration, Registrations
 from ktdeval_board.rules import Baseline, Division, Rules, load_rules
 from ktdeval_board.signed import keys_of
+from ktdeval_board.system_fit import check_fits, misfit_of
 
 _KEY_BYTES = 16
 
@@ -55,6 +56,7 @@ class RegistrationResult:
 
     filed: FiledRegistration | None = None
     problems: tuple[str, ...] = ()
+    unchecked: str | None = None  #: why it was not checked whether the task takes the system
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ def register(
 
     Raises ConfigError if the board, division or model does not exist. Raises UsageError if an
     option leaves open what a registration must fix, or if the board does not draw keys for the
-    division. Raises StoreError if the registration can't be written.
+    division. Raises StoreError if the registration can't be written. Raises the error of a run if
+    the division's task does not take the system.
     """
     rules = load_rules(folder)
     division = rules.division(request.division)
@@ -88,11 +91,13 @@ def register(
             "without a registration"
         )
     registration = make_registration(rules, request, plugins)
+    unchecked = check_fits(rules, division, run_config(division, request.options), plugins)
     if request.question is not None:
         question = make_question(request.question, division, folder, plugins)
         registration = msgspec.structs.replace(registration, question=question)
 
-    return file_registration(folder, rules, registration, redactor, request.key)
+    result = file_registration(folder, rules, registration, redactor, request.key)
+    return replace(result, unchecked=unchecked)
 
 
 def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) -> Registration:
@@ -236,11 +241,12 @@ class KeyDraw:
     findings: tuple[Finding, ...] = field(default=())
 
 
-def draw_keys(folder: Path, today: str) -> KeyDraw:
+def draw_keys(folder: Path, today: str, plugins: Plugins | None = None) -> KeyDraw:
     """Draw a key for each open valid registration, using this machine's source of randomness. A key
     is never redrawn.
 
-    A registration that maintainers excused before its key was drawn gets no key.
+    A registration that maintainers excused before its key was drawn gets no key. Neither does one
+    whose system the division's task refuses, as far as `plugins` can tell; None: not checked.
 
     Raises ConfigError if there is no board, and StoreError if a key can't be written or an existing
     key is invalid.
@@ -248,9 +254,23 @@ def draw_keys(folder: Path, today: str) -> KeyDraw:
     rules = load_rules(folder)
     findings, registrations = registrations_of(folder, rules, today)
     waiting = [each for each in registrations.filed if each.drawn is None and each.excuse is None]
-    drawn = tuple(_draw(BoardFolder(folder), each, today) for each in waiting)
+    drawn = []
+    for each in waiting:
+        misfit = None if plugins is None else misfit_of(rules, each.registration, plugins)
+        if misfit is None:
+            drawn.append(_draw(BoardFolder(folder), each, today))
+            continue
 
-    return KeyDraw(drawn, tuple(findings))
+        findings.append(
+            Finding(
+                path=each.where,
+                rule="registration",
+                message=f"got no key, because the division's task refuses its system: {misfit}",
+                fix="excuse it in errata.yaml, and register a system that the task takes",
+            )
+        )
+
+    return KeyDraw(tuple(drawn), tuple(findings))
 
 
 def _draw(board: BoardFolder, filed: FiledRegistration, today: str) -> FiledRegistration:

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from ktdeval.calls.budget import Allowance
-from ktdeval.calls.context_window import Context
 from ktdeval.calls.episode_rounds import EpisodeRounds
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
@@ -34,11 +33,11 @@ from ktdeval.runner.execution.batched_calls import (
     ask_in_batches,
     ask_samples,
     check_batch,
-    check_batch_calls,
     check_batch_folder,
     leaving,
     open_rounds,
 )
+from ktdeval.runner.execution.run_fit import check_fit
 from ktdeval.runner.models.model_connection import (
     ModelAccess,
     RemoteAccess,
@@ -52,7 +51,6 @@ from ktdeval.runner.plans.additional_models import (
     RunModel,
     choices,
     further_models,
-    known_context,
     offer_protocols,
     own_model,
 )
@@ -72,9 +70,7 @@ from ktdeval.runner.records.run_claim import RunClaim, claim_folder, claim_url
 from ktdeval.runner.records.run_folder import RunFolder, mask_key_of, recorded_run
 from ktdeval.runner.records.run_locator import local_copy
 from ktdeval.runner.records.run_manifest import FurtherFacts, RunManifest
-from ktdeval.runner.rehearsals.context_check import check_context
-from ktdeval.runner.rehearsals.model_task_fit import check_model, check_person
-from ktdeval.runner.rehearsals.rehearsal import rehearse
+from ktdeval.runner.rehearsals.model_task_fit import check_person
 from ktdeval.runner.scoring.call_log_checks import check_call_log
 from ktdeval.runner.scoring.score import keep_certificate, keep_task_files, write_cards
 from ktdeval.stores.mirror import checked_url, is_url
@@ -170,7 +166,7 @@ def prepare_run(
 
     snapshot = open_market(plugins, config, tasks.values())
     draft = make_plan(config, plugins, tasks, snapshot, None, choices(models.further))
-    context = _check_fit(
+    context = check_fit(
         config, plugins, models.own, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot)
     )
     claim = _claim_folder(config, draft)
@@ -324,31 +320,6 @@ def _create_folder(
         entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
         manifest = replace(manifest, call_log=entry)
     return RunFolder.create(claim, manifest, growth)
-
-
-def _check_fit(
-    config: RunConfig,
-    plugins: Plugins,
-    model: Model,
-    specs: Sequence[EpisodeSpec],
-    factory: Callable[[], EpisodeFactory],
-) -> Context | None:
-    """Raise UsageError if the model can't handle a task, or if its context is too small for a task.
-
-    Returns the known context; None for a local model.
-    """
-    rehearsal = rehearse(specs, factory)
-    check_model(config.model, model, rehearsal, plugins)
-    check_batch_calls(config, rehearsal)
-    remote = as_remote(model)
-    if remote is None:
-        return None
-
-    context = known_context(config, remote)
-    if context is not None:
-        check_context(context, rehearsal, config.max_output_tokens)
-
-    return context
 
 
 def _mask_key(config: RunConfig, drawn: DrawnKey | None, recorded: RunFolder | None) -> str:

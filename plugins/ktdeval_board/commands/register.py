@@ -120,6 +120,12 @@ def register(context: click.Context, /, options: RegisterOptions) -> None:
         )
         context.exit(1)
 
+    if registered.unchecked is not None:
+        click.echo(
+            f"note: not checked whether the task takes this system: {registered.unchecked}",
+            err=True,
+        )
+
     filed = registered.filed
     if options.as_json:
         document = {
@@ -181,7 +187,7 @@ def draw(board: Path, options: JsonOptions) -> int:
     machine's source of randomness, and published immediately. Exit code 1: a registration got no
     key.
     """
-    drawn = draw_keys(board, recorded_day())
+    drawn = draw_keys(board, recorded_day(), open_plugins(()))
     if options.as_json:
         keys = [{"id": each.id, "path": f"{KEYS}/{each.id}.json"} for each in drawn.drawn]
         print_json(findings_json(drawn.findings, drawn=keys))

@@ -17,6 +17,7 @@ from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
 from ktdeval_board.layout import BoardFolder
+from ktdeval_board.register import draw_keys
 from ktdeval_board.site.build import build_site
 from support.board.board_cards import made_on
 from support.board.board_keys import (
@@ -257,6 +258,21 @@ def test_a_parameter_makes_no_second_registration(
 
     assert rules_of(board) == {"registration"}
     assert draw(board) == []
+
+
+def test_a_system_that_the_task_refuses_is_not_registered_and_gets_no_key(board: Path) -> None:
+    """Its unused key would cost the submitter every rank. A run makes the same check."""
+    with pytest.raises(UsageError, match="builtin/macd decides BUY, SELL or HOLD, and the task"):
+        try_register(board, "builtin/macd")
+
+    refused = write_by_hand(board, first(board), system=own_system(board, model="builtin/macd"))
+    drawn = draw_keys(board, TODAY, plugins())
+    assert drawn.drawn == ()
+    (finding,) = [each for each in drawn.findings if refused.id in each.path]
+    assert "the division's task refuses its system: builtin/macd decides BUY" in finding.message
+
+    assert try_register(board, REVERSAL).filed is not None
+    assert len(draw_keys(board, TODAY, plugins()).drawn) == 1
 
 
 @on_each_row(

@@ -4,7 +4,7 @@ an adjusted close, splits, or the exchange's reference price.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,13 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval_data.bar_column_checks import refuse_lost_zeros_beside
+from ktdeval_data.dividend_factors import factors_of_dividends
 from ktdeval_data.params import LongParams
 from ktdeval_tables.dated_events import read_events
 from ktdeval_tables.options import ReadingOptions
 
 _MAX_EX_DAYS = 0.1  # maximum share of a code's days that are ex-days
+_ADJUSTED = "prices are adjusted for"
 _NEAR = np.log(
     1.35,
 )  # if the close does not move inversely within this tolerance, the change is on another day
@@ -127,15 +129,24 @@ def factors_beside(
     elif "split" in bars:
         notes.append(factors_of_splits(bars, column["split"]))
 
-    if "dividend" in bars and (bars["dividend"] > 0).any() and not has_factor:
-        why = "returns are those of prices, without dividends"
-        notes.append(f"column {column['dividend']!r} is not read: {why}")
+    if "dividend" in bars and (bars["dividend"] > 0).any():
+        # A factor from splits alone lacks the dividends.
+        if has_factor and not params.splits:
+            notes.append(f"column {column['dividend']!r} is not read: there is a factor")
+        elif params.prices == "unadjusted" and not _is_adjusted(notes):
+            notes.append(factors_of_dividends(bars, column["dividend"], params.venue))
+        else:
+            notes.append(f"column {column['dividend']!r} is not read: prices are adjusted")
 
     if "reference" in bars:
         has_factor = bool(bars["factor"].notna().any())
         notes.append(_of_references(bars, column["reference"], params, has_factor))
 
     return tuple(filter(None, notes))
+
+
+def _is_adjusted(notes: Iterable[str]) -> bool:
+    return any(note.startswith(_ADJUSTED) for note in notes)
 
 
 def _of_divisors(bars: pd.DataFrame, reading: ReadingOptions, has_factor: bool) -> str:
@@ -265,7 +276,7 @@ def factors_of_splits(bars: pd.DataFrame, where: str) -> str:
     is_raw = (move + np.log(ratio)).abs() < move.abs()
     count = int(events.sum())
     if not is_raw[events].any():
-        return f"prices are adjusted for the {count} splits in column {where} already"
+        return f"{_ADJUSTED} the {count} splits in column {where} already"
 
     if not is_raw[events].all():
         odd = rows[events & ~is_raw].iloc[0]

@@ -283,7 +283,7 @@ def _sources(
     height = min(map(len, keys.values()), default=0)
     whole = {name: texts for name, texts in cells.items() if len(texts) == height}
     frame = pd.DataFrame({name: texts[:height] for name, texts in keys.items()}, dtype=str)
-    if frame.empty or not frame.duplicated().any():
+    if frame.empty or "date" not in frame or not frame.duplicated().any():
         return {}
 
     rows = KeyedRows(

@@ -166,7 +166,7 @@ class CallCosts(Value):
 
     tokens: dict[str, float] = field(default_factory=dict)
     dollars: dict[str, float] = field(default_factory=dict)
-    note: str = "The board gives neither tokens nor prices."
+    note: str = "The files give neither tokens nor dollars of calls."
 
 
 class Arms(Value):

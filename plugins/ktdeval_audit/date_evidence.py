@@ -4,7 +4,8 @@ planned.
 Settlement dates, expiries, scheduled meetings, forecasts and contract names are known in advance.
 Closing prices, message timestamps and events in the past tense are not. The word lists are
 `known_words.txt`, `planned_words.txt` and `event_words.txt`. The class is determined by the listed
-words that are nearest to the date in its sentence.
+words that are nearest to the date in its sentence. Before that, a verb of `reported_words.txt` with
+the date as its adverb decides: `reported on DATE, beating the consensus` was known.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
+from ktdeval_audit.reported_dates import MARK, reported_at
+
 Evidence = Literal["known", "planned", "none"]
 
-_MARK = "\ue000"  # placeholder for the date in a sentence
 _LONGEST = 240  # maximum number of characters of a sentence before the date, and after it
 REACH = 250  #: maximum number of characters between a date and the words that describe it
 _BREAK_COST = 20  # characters that a clause break adds to the distance
@@ -36,7 +38,7 @@ _NEXT_SENTENCE = r"(?-i:[A-Z0-9\"'(\[*$])"
 _END = re.compile(
     rf"\b(?:{_ABBREVIATIONS})\."
     rf"|(?P<end>[.!?](?=[\s\"')\]*]+{_NEXT_SENTENCE}|\"\s?[,}}\]])|[。!?{{}}]"
-    rf"|;(?!\s?(?:[0-9{_MARK}]|{_MONTHS}))| \| |\n(?![a-z]))",
+    rf"|;(?!\s?(?:[0-9{MARK}]|{_MONTHS}))| \| |\n(?![a-z]))",
     re.IGNORECASE,
 )
 _BREAK = re.compile(
@@ -47,7 +49,7 @@ _FUTURE = re.compile(
     r"\b(?:(?:will|shall|would|could|might|must|should|can|won't|cannot|(?-i:may))(?! have\b)"
     r"|(?:going|about|set|due|expected|scheduled|slated|poised|planned|likely|supposed) to"
     r"|(?:is|are|was|were|has|have|needs?) to|to be|set for)\b"
-    rf"(?: (?:not|also|then|be|\w+ly))*(?: (?!{_MARK})\w+)?",
+    rf"(?: (?:not|also|then|be|\w+ly))*(?: (?!{MARK})\w+)?",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
@@ -58,17 +60,17 @@ _NO_SUBJECT = r"(?<!the )(?<!of )(?<!in )(?<!their )"
 _PRESENT = re.compile(  # verb forms
     rf"{_NO_SUBJECT}\b(?!(?:this|its|is|was|has|as|us|news)\b)[a-z]{{2,}}s(?<!ss)"
     r" (?:its|the|a|an|to|on|in|from|for|their|his|her|up|off|out)\b"
-    rf"[^.;]*{_MARK}"
+    rf"[^.;]*{MARK}"
     r"|\b(?:land|go|vote|meet|fall|come|begin|start|report|settle|expire|follow|return)"
-    rf" (?:on|in|from|to)\b[^.;]*{_MARK}"
+    rf" (?:on|in|from|to)\b[^.;]*{MARK}"
 )
 _AT_AN_EVENT = re.compile(r"\b(?:at|during|after|following)\b[^.,;]{0,40}\Z", re.IGNORECASE)
 _COMPLETED = re.compile(
-    rf"\b(?:ended|closed|finished|wrapped up|closed out|capped)(?: out| off)? (?:the )?{_MARK}"
-    rf"|{_MARK} (?:ended|closed|finished) (?:with|up|down|higher|lower|flat|in|at|as)\b"
-    rf"|{_MARK} turned out\b"
-    rf"|\bin review\b.*{_MARK}|\bend of {_MARK}.*\bhad\b|\bfor all of {_MARK}"
-    rf"|\b(?:month|quarter|year|half) of {_MARK} (?:was|turned out|brought|saw|ended)\b",
+    rf"\b(?:ended|closed|finished|wrapped up|closed out|capped)(?: out| off)? (?:the )?{MARK}"
+    rf"|{MARK} (?:ended|closed|finished) (?:with|up|down|higher|lower|flat|in|at|as)\b"
+    rf"|{MARK} turned out\b"
+    rf"|\bin review\b.*{MARK}|\bend of {MARK}.*\bhad\b|\bfor all of {MARK}"
+    rf"|\b(?:month|quarter|year|half) of {MARK} (?:was|turned out|brought|saw|ended)\b",
     re.IGNORECASE,
 )
 _PLANNED_HEADING = re.compile(
@@ -87,7 +89,11 @@ def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence
     `reach` is the maximum distance between the words and the date, in characters. A clause break
     adds twenty characters. Example: `evidence_of("due on 2025-08-14", 7, 17)` is `planned`.
     """
-    nearest = _nearest_cue(_sentence(text, start, end))
+    sentence = _sentence(text, start, end)
+    if _is_reported(sentence):
+        return "known"
+
+    nearest = _nearest_cue(sentence)
     if nearest is not None and nearest.distance > reach:
         nearest = None
 
@@ -96,7 +102,7 @@ def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence
     if (nearest is None or is_listed) and _has_planned_heading(text, start):
         return "planned"
     if nearest is None:
-        return "planned" if _PRESENT.search(_sentence(text, start, end)) else "none"
+        return "planned" if _PRESENT.search(sentence) else "none"
     return "known" if nearest.is_known else "planned"
 
 
@@ -113,7 +119,7 @@ def _sentence(text: str, start: int, end: int) -> str:
     """Return the sentence around a date, with a mark in place of the date."""
     before = text[max(0, start - _LONGEST) : start]
     after = text[end : end + _LONGEST]
-    for match in _END.finditer(before + _MARK):
+    for match in _END.finditer(before + MARK):
         if match["end"]:
             cut = match.end()
             before = " " * cut + before[cut:]
@@ -122,7 +128,7 @@ def _sentence(text: str, start: int, end: int) -> str:
         if match["end"]:
             after = after[: match.start()]
             break
-    return f"{before}{_MARK}{after}"
+    return f"{before}{MARK}{after}"
 
 
 @dataclass(frozen=True, order=True)
@@ -141,7 +147,7 @@ def _nearest_cue(sentence: str) -> _Cue | None:
 
 def _cues_by_distance(sentence: str) -> Iterator[_Cue]:
     """Yield the cues in a sentence. If cues overlap, yield only the longest."""
-    at = sentence.index(_MARK)
+    at = sentence.index(MARK)
     futures = [match.span() for match in _FUTURE.finditer(sentence)]
     spans = [(*span, "planned") for span in futures]
     for kind, cue in _cues():
@@ -157,6 +163,16 @@ def _cues_by_distance(sentence: str) -> Iterator[_Cue]:
             continue
 
         yield _Cue(_distance(sentence, start, end, at), start - end, kind == "known")
+
+
+@lru_cache(_MAX_SENTENCES)
+def _is_reported(sentence: str) -> bool:
+    """Return whether a verb in the past tense, which belongs to no future tense, has the date as
+    its adverb.
+    """
+    at = sentence.index(MARK)
+    futures = [match.span() for match in _FUTURE.finditer(sentence)]
+    return any(not _is_governed(sentence, start, futures, at) for start in reported_at(sentence))
 
 
 def _is_governed(sentence: str, start: int, futures: Sequence[tuple[int, int]], at: int) -> bool:
@@ -201,7 +217,7 @@ def _cues() -> tuple[tuple[str, re.Pattern[str]], ...]:
         path = Path(__file__).with_name(f"{kind}_words.txt")
         for line in path.read_text(encoding="utf-8").splitlines():
             if line and not line.startswith("#"):
-                cues.append((kind, re.compile(line.replace("DATE", _MARK), re.IGNORECASE)))
+                cues.append((kind, re.compile(line.replace("DATE", MARK), re.IGNORECASE)))
     return tuple(cues)
 
 

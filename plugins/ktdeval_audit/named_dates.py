@@ -191,7 +191,7 @@ _YEARLESS: Sequence[re.Pattern[str]] = (
     re.compile(rf"(?<![0-9A-Za-z.]){_DAYS}\.?[ -](?:of )?{_NAME}(?![0-9A-Za-z])", re.IGNORECASE),
     re.compile(rf"(?<![0-9年])(?P<m>{_CHINESE}) ?月 ?(?P<d>{_CHINESE}) ?[日号](?!均)"),
     re.compile(
-        r"(?<![A-Za-z])(?:on|since|as of|after|until|from) "
+        r"(?<![A-Za-z])(?:on|since|as of|after|until|from|(?:day|morning|afternoon|evening|night) of) "
         rf"(?P<m>1[0-2]|0?[1-9])[/-](?P<d>{_NUMBER})"
         r"(?![0-9/%-]|[.,][0-9])"
     ),
@@ -311,8 +311,9 @@ def _without_year(plain: str) -> Iterator[DayOfYear]:
             parts = match.groupdict()
             month, day = _month(parts), _number(parts["d"])
             is_word = parts.get("n") in _WORDS_TOO
+            start = match.start("m") if parts.get("m") else match.start()
             if not is_word and 1 <= month <= 12 and 1 <= day <= 31:
-                yield DayOfYear(*match.span(), month, day)
+                yield DayOfYear(start, match.end(), month, day)
 
 
 def _in_other_languages(plain: str) -> Iterator[NamedDate | DayOfYear]:

@@ -168,6 +168,53 @@ def test_words_around_a_later_date_say_whether_it_was_known(words: str, expected
     assert evidence_of(text, start, start + len(spelled)) == expected
 
 
+REPORTED = (
+    "Nvidia reported second-quarter results on {}, beating consensus.",
+    "Nvidia posted record revenue on {}; the outlook was mixed.",
+    "Walmart raised its full-year outlook on {}, citing resilient demand.",
+    "Cisco topped analysts' estimates on {} but its guidance left investors cold.",
+    "Mgmt lifted FY guidance on {} and we move numbers up 3%.",
+    "On {}, in line with its forecast, the index fell.",
+    "On {} Nvidia reported, above expectations.",
+    "On the {} call, management walked back its outlook.",
+    "The guidance call of {} disappointed.",
+    "The S&P closed at a record on {}, and estimates keep climbing.",
+    "The stake in Intel, unveiled on {}, upended every forecast.",
+    "US CPI on {}: 2.7% vs 2.8% expected",
+    "英伟达于{}公布财报,业绩超出市场预期。",
+    "公司{}上调全年业绩指引。",
+)
+AHEAD = (
+    "The {} guidance call is at 5 p.m.",
+    "Consensus for {}: EPS 1.01.",
+    "Its outlook for {} is upbeat.",
+    "NVDA earnings {}. Consensus EPS 1.01.",
+    "The company said on Monday it will report on {}.",
+    "The company announced a conference call on {}.",
+    "Nvidia reports on {}, the company said.",
+    "Nvidia's results are released on {} after it raised guidance in May.",
+    "Estimates for the {} print rose after AMD reported.",
+    "The results, to be published on {}, could move markets.",
+    "Once approved on {}, the merger closes.",
+    "Odds of a rate cut on {} rose.",
+    "They agreed to meet on {}.",
+    "payable to stockholders of record at the close of business on {}.",
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [*((each, "known") for each in REPORTED), *((each, "planned") for each in AHEAD)],
+)
+def test_a_past_verb_with_the_date_outranks_consensus_and_outlook(
+    words: str, expected: str
+) -> None:
+    start = words.index("{}")
+    text = words.format("August 27, 2025")
+
+    assert evidence_of(text, start, start + len("August 27, 2025")) == expected
+
+
 @pytest.mark.parametrize(
     ("text", "level"),
     [

@@ -13,6 +13,7 @@ from support.paths import REPOSITORY
 PAGE = (REPOSITORY / "docs/audit.md").read_text(encoding="utf-8")
 ROWS = list(csv.DictReader((REPOSITORY / "benchmarks/audit_recall.csv").open(encoding="utf-8")))
 PROSE = list(csv.DictReader((REPOSITORY / "benchmarks/audit_prose.csv").open(encoding="utf-8")))
+AUTHORS = list(csv.DictReader((REPOSITORY / "benchmarks/audit_authors.csv").open(encoding="utf-8")))
 Row = Mapping[str, str]
 
 
@@ -63,16 +64,31 @@ def _prose() -> list[str]:
     return lines
 
 
+def _authors() -> list[str]:
+    lines = ["| author | leaks found | precision | clean texts accused |", "|---|---|---|---|"]
+    for row in AUTHORS:
+        found, accused = int(row["found"]), int(row["accused"])
+        cells = [
+            f"{row['set']} set: {row['author']}",
+            f"{found} of {row['leaks']}",
+            f"{found} of {found + accused}",
+            f"{accused} of {row['clean']}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def tables() -> dict[str, list[str]]:
     return {
         "recall": _kinds(of_part("recall")),
         "hard": _kinds(of_part("hard")),
         "alarms": _alarms(),
         "prose": _prose(),
+        "authors": _authors(),
     }
 
 
-@pytest.mark.parametrize("name", ["recall", "hard", "alarms", "prose"])
+@pytest.mark.parametrize("name", ["recall", "hard", "alarms", "prose", "authors"])
 def test_a_table_of_the_page_is_the_stored_one(name: str) -> None:
     shown = PAGE.split(f"<!-- table: {name} -->\n")[1].split("<!-- end of table -->")[0]
 
@@ -83,6 +99,15 @@ def test_the_page_has_the_recall_that_every_format_shares() -> None:
     (count,) = {f"{row['found']} of {row['of']}" for row in of_part("format")}
 
     assert f"{count} in each of the six formats" in PAGE
+
+
+def test_the_page_says_what_the_worst_author_of_the_latest_set_met() -> None:
+    latest = [row for row in AUTHORS if row["set"] == AUTHORS[-1]["set"]]
+    recall = min(latest, key=lambda row: int(row["found"]) / int(row["leaks"]))
+    alarms = max(latest, key=lambda row: int(row["accused"]) / int(row["clean"]))
+
+    assert f"{recall['found']} of {recall['leaks']} leaks of an {recall['author']}" in PAGE
+    assert f"{alarms['accused']} of {alarms['clean']} clean texts of a {alarms['author']}" in PAGE
 
 
 def test_the_benchmark_has_30_kinds_in_6_formats_and_200_clean_decisions() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from ktdeval.errors import KtdevalError
 from ktdeval.market.checks.duplicates import (
     minute_examples,
     minute_repeats,
@@ -18,7 +19,11 @@ from ktdeval.market.sources.raw_tables import (
     PRICE_TOLERANCE,
     RawMarket,
 )
+from ktdeval.market.venues.exchange_hours import DayArray, SessionHours, session_hours
+from ktdeval.market.venues.venue import NEVER_CLOSES, Venue
 from ktdeval.values.findings import MAX_EXAMPLES, Finding
+
+_HOURS_BEFORE = np.timedelta64(8 * 60, "m")
 
 
 def check_documents(raw: RawMarket) -> Iterator[Finding]:
@@ -75,3 +80,51 @@ def check_minutes(raw: RawMarket) -> Iterator[Finding]:
     yield finding_of(
         "minutes_conflicting", int(repeats.differing.sum()), minute_examples(raw, repeats)
     )
+    yield _stamped_at_start(raw)
+
+
+def _stamped_at_start(raw: RawMarket) -> Finding:
+    """Find days whose bars have the times at which they begin: the first one would end at the open,
+    and the last one ends before the close. If an asset has as many days with a bar that ends at the
+    close, an auction before the open explains the first bar.
+    """
+    found: list[tuple[str, np.datetime64]] = []
+    lengths: list[int] = []
+    for code in raw.minutes.codes:
+        venue = raw.venue(code)
+        ends_at = np.unique(raw.minutes.of_code(code)["ends_at"])
+        hours = _hours_of(venue, ends_at)
+        if hours is None:
+            continue
+
+        first = np.searchsorted(ends_at, hours.opens)
+        after = np.searchsorted(ends_at, hours.closes, side="right")
+        has_bars = after > first
+        begins = np.minimum(first, len(ends_at) - 1)
+        at_open = has_bars & (ends_at[begins] == hours.opens)
+        # no bar within the hours before the open, which data with extended hours have
+        at_open &= (first == 0) | (ends_at[begins - 1] < hours.opens - _HOURS_BEFORE)
+        at_close = has_bars & (ends_at[np.maximum(after, 1) - 1] == hours.closes)
+        stamped = at_open & ~at_close
+        if stamped.sum() > at_close.sum():
+            found += [(code, day) for day in hours.days[stamped]]
+            gaps = np.diff(ends_at).astype(np.int64)
+            lengths.append(int(gaps.min()) if len(gaps) else 1)
+
+    examples = (f"{code} {day}" for code, day in found)
+    return finding_of(
+        "minutes_stamped_at_start", len(found), examples, fix=str(min(lengths, default=1))
+    )
+
+
+def _hours_of(venue: Venue, ends_at: DayArray) -> SessionHours | None:
+    """Return the hours of a venue's sessions on the days of bars; None if they are not known, or if
+    it never closes.
+    """
+    if venue.calendar == NEVER_CLOSES or not len(ends_at):
+        return None
+    try:
+        days = ends_at[[0, -1]].astype("datetime64[D]")
+        return session_hours(days[0], days[1], venue.calendar)
+    except KtdevalError:
+        return None

@@ -591,6 +591,9 @@ def _cases_of_minutes() -> Iterator[Case]:
     weekend = _minutes({"time": "2024-01-06T14:31+08:00"}, {})
     yield Case("minutes_without_bar", weekend, options, corrected=_minutes())
 
+    begins = [{"time": f"{DAYS[1]}T{time}+08:00"} for time in ("09:30", "09:31", "14:59")]
+    yield Case("minutes_stamped_at_start", _minutes(*begins), options, way="--minutes-length 1")
+
     yield Case("minutes_repeated", _minutes({}, {}), options, way="--repair drop_duplicates")
     differing = _minutes({}, {"close": 10.05})
 

@@ -372,6 +372,9 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
     clock = StampClock(options.date_format, options.zone or options.market_zone)
     if options.is_dated_fill:
         roles.pop("decided", None)
+    for role in ("price", "shares"):
+        if role in given:  # what the user names comes before a column of fills
+            roles.pop(f"filled {role}", None)
     decided = frozenset(options.keep)
     found = RoleTable(
         file, table, roles, clock, options.code, options.sessions, options.opens, decided

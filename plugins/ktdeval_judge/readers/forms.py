@@ -18,6 +18,7 @@ from ktdeval.errors import DataError
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers.account_cash import initial_cash
 from ktdeval_judge.readers.closed_trades import read_closed_trades
+from ktdeval_judge.readers.flows import check_flows
 from ktdeval_judge.readers.frames import (
     RETURNS_ONLY,
     first_value_of,
@@ -165,6 +166,7 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """
     size = "filled shares" if table.has("filled shares") else "shares"
     price = "filled price" if table.has("filled price") else "price"
+    _check_one_price(table, price)
     table = rows_of_trades(_filled_rows(table, size), size, price)
     shares = table.numbers(size)
     if "side" in table.roles or "is buy" in table.roles:
@@ -293,6 +295,19 @@ def _check_long(table: RoleTable) -> None:
         raise DataError(
             f"{table.place}: column {table.column(role)}: long and short describe positions, and "
             "some rows may close them; write buy or sell"
+        )
+
+
+def _check_one_price(table: RoleTable, price: str) -> None:
+    """Raise DataError if rows have an entry price as well as another price, such as the last price
+    of a position that is still open.
+    """
+    if table.has("entry price"):
+        entry = table.column("entry price")
+        option = f"--map price={entry!r}"
+        raise DataError(
+            f"{table.place}: columns {entry!r} and {table.column(price)!r} may both be the price of a "
+            f"trade; if rows are entries, choose {option}"
         )
 
 
@@ -443,6 +458,7 @@ def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     check_value_keys(table, moments, numbers)
     values = values_of(table, moments, numbers)
     check_unread("values", table, options.flows, values)
+    check_flows(table, values, options.flows)
     start = first_value_of(moments, numbers)
     if options.flows and options.flows in table.table.header:
         flows = table.numbers_in(options.flows, may_lack=True).fillna(0.0)

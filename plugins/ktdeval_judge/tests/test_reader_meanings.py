@@ -273,3 +273,25 @@ def test_deposits_and_flags_between_trades_are_left_out(tmp_path: Path) -> None:
         "2025-06-24,AAPL,SELL,100,202.59,20259\n"
     )
     assert trades_of(read(tmp_path, text)) == ROUND_TRIP
+
+
+def test_contributions_under_any_name_are_no_returns(tmp_path: Path) -> None:
+    text = (
+        "date,portfolio_value,strategy_contribution\n"
+        "2026-01-02,5000,0\n2026-01-05,5010,0\n2026-02-02,5250,250\n2026-02-03,5250,0\n"
+    )
+    words = refusal(tmp_path, text, ReadOptions(is_nav=True))
+    assert "250 on 20260202 are deposits or withdrawals, not returns" in words
+    assert "--flows strategy_contribution" in words
+    found = read(tmp_path, text, ReadOptions(is_nav=True, flows="strategy_contribution"))
+    assert found.values is not None
+    assert found.values.tolist() == pytest.approx([5000, 5010, 5000, 5000])
+
+
+def test_the_last_price_of_an_open_position_is_never_its_entry(tmp_path: Path) -> None:
+    text = "symbol,entry_date,entry_price,shares,last_price\nAAPL,2025-06-09,204.39,100,230\n"
+    named = {"date": "entry_date"}
+    words = refusal(tmp_path, text, ReadOptions(roles=named))
+    assert "choose --map price='entry_price'" in words
+    found = read(tmp_path, text, ReadOptions(roles={**named, "price": "entry_price"}))
+    assert trades_of(found) == ROUND_TRIP[:1]

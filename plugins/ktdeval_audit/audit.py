@@ -15,6 +15,7 @@ from ktdeval_audit.later_documents import later_documents
 from ktdeval_audit.later_prices import LaterPrices
 from ktdeval_audit.log_rules import CutoffFacts, cutoff_facts, cutoff_findings, same_bar
 from ktdeval_audit.log_types import AgentLog
+from ktdeval_audit.run_days import later_run
 from ktdeval_audit.text_rules import Masked, hindsight, identities, later_dates, mask_index
 
 
@@ -64,6 +65,8 @@ def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSetti
 
     found = [*cutoff_findings(facts)]
     found += _text_findings(dated, market, settings, chosen)
+    if "later-run" in chosen:
+        found += filter(None, [later_run(dated.texts)])
     if market is not None:
         found += _market_findings(dated, market, chosen)
 

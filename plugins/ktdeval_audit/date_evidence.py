@@ -89,7 +89,7 @@ def evidence_of(text: str, start: int, end: int, reach: int = REACH) -> Evidence
     `reach` is the maximum distance between the words and the date, in characters. A clause break
     adds twenty characters. Example: `evidence_of("due on 2025-08-14", 7, 17)` is `planned`.
     """
-    sentence = _sentence(text, start, end)
+    sentence = sentence_around(text, start, end)
     if _is_reported(sentence):
         return "known"
 
@@ -112,10 +112,10 @@ def is_completed(text: str, start: int, end: int) -> bool:
 
     Example: `is_completed("The index ended 2024 with a gain", 16, 20)` is True.
     """
-    return _COMPLETED.search(_sentence(text, start, end)) is not None
+    return _COMPLETED.search(sentence_around(text, start, end)) is not None
 
 
-def _sentence(text: str, start: int, end: int) -> str:
+def sentence_around(text: str, start: int, end: int) -> str:
     """Return the sentence around a date, with a mark in place of the date."""
     before = text[max(0, start - _LONGEST) : start]
     after = text[end : end + _LONGEST]

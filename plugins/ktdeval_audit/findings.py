@@ -20,6 +20,7 @@ Rule = Literal[
     "cutoff",
     "hindsight-words",
     "same-bar",
+    "later-run",
 ]
 RULES: Mapping[Rule, str] = {
     "date-after": "A prompt or tool result names a date after the day of the decision.",
@@ -29,6 +30,7 @@ RULES: Mapping[Rule, str] = {
     "cutoff": "The decisions lie within the period of the model's training data.",
     "hindsight-words": "A reason mentions later outcomes.",
     "same-bar": "A decision was filled at a price of a bar that it had already seen.",
+    "later-run": "A service's error text shows that the agent was run after the day.",
 }
 _AROUND = 50  # number of characters before and after a span in an excerpt
 _WIDE = 400  # number of characters before and after a span that are searched for secrets

@@ -214,7 +214,8 @@ _DATE_KEY = re.compile(
     r'"(?:[^"]*(?:date|day|time|stamp|as_of|period|ended?)[^"]*|ts?)" ?: ?\Z', re.IGNORECASE
 )
 _NAMES_AN_ID = re.compile(
-    r"(?:\b|_)(?:id|no\.?|number|nr\.?|ref\.?|reference|ticket|batch|invoice|isin|cusip|lei|sku|serial)"
+    r"(?:\b|_)(?:id|no\.?|number|nr\.?|ref\.?|reference|ticket|batch|invoice|isin|cusip|lei|sku|serial"
+    r"|score|upvotes|comments|likes|views|retweets|followers)"
     r"[ :#=\"'-]{0,4}\Z",
     re.IGNORECASE,
 )

@@ -22,6 +22,7 @@ from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.findings import excerpt, place_of
 from ktdeval_audit.log_types import Role
 from ktdeval_audit.named_dates import DayOfYear, Unit, days_of_year, named_dates
+from ktdeval_audit.run_days import is_bound, is_refused
 
 Masked = Literal["names", "dates", "both"]
 MASKED: tuple[Masked, ...] = ("names", "dates", "both")
@@ -55,6 +56,9 @@ def later_dates(dated: DatedText) -> Iterator[Finding]:
     evidence, a day or a week is an error if it is near; all other dates are notes. A date that was
     only planned is a note.
 
+    A bound in a service's error text says when the agent was run (`run_days.py`): no finding here.
+    Another date in such a text is a note.
+
     A model's own text can contain plans, so it only gets a warning, for dates whose outcome was
     known.
     """
@@ -84,6 +88,7 @@ class _LaterDate:
     evidence: Evidence
     has_year: bool = True
     is_over: bool = False
+    is_refused: bool = False  #: whether it stands in a service's error text
 
     def days_after(self, decided: date) -> int:
         """Return the number of days from the day of the decision to the date."""
@@ -99,8 +104,13 @@ def _later(text: str, day: date) -> Iterator[_LaterDate]:
 
         bounds = (named.start, named.end)
         if first > day:
+            if is_bound(text, *bounds):
+                continue
             reach = REACH if named.unit in ("day", "week") else _REACH_OF_PERIOD
-            yield _LaterDate(*bounds, first, named.unit, evidence_of(text, *bounds, reach))
+            evidence = evidence_of(text, *bounds, reach)
+            yield _LaterDate(
+                *bounds, first, named.unit, evidence, is_refused=is_refused(text, *bounds)
+            )
         elif named.last > day and not named.is_fiscal and is_completed(text, *bounds):
             yield _LaterDate(*bounds, named.last, named.unit, "known", is_over=True)
 
@@ -129,7 +139,7 @@ def _date_level(role: Role, later: _LaterDate, decided: date) -> Level | None:
     days = later.days_after(decided)
     if role == "reply":
         return "warning" if later.evidence == "known" else None
-    if later.evidence == "planned":
+    if later.evidence == "planned" or later.is_refused:
         return "note"
     if later.evidence == "none":
         is_near = later.unit in ("day", "week") and days <= _NEAR
@@ -157,7 +167,10 @@ def _date_finding(
         why += "; it names no year, so the nearest one is assumed"
 
     fix = "show the agent nothing later than the day of the decision"
-    if later.evidence == "planned":
+    if later.is_refused:
+        why += "; it stands in a service's error text"
+        fix = "nothing to fix if the service only names what it was asked for"
+    elif later.evidence == "planned":
         why += "; the surrounding text says that it was planned"
         fix = "nothing to fix if it was already planned on the day of the decision"
 

@@ -208,3 +208,45 @@ def test_an_excerpt_hides_a_secret(tmp_path: Path) -> None:
 
     assert key[:20] not in found.examples[0]
     assert day(3) in found.examples[0]
+
+
+# ---- error texts of services
+
+
+BOUND = (
+    '{{"error": "HTTP 400: {{\\"errors\\": [{{\\"message\\": \\"Invalid \'start_time\':\'{now}\'. '
+    "'start_time' must be on or after {later}T02:48Z\\\"}}]}}\"}}"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [BOUND, "start_time must be on or after {later}", "end_time must be a time before {later}."],
+)
+def test_a_bound_of_a_service_dates_the_run_and_is_no_leak(tmp_path: Path, text: str) -> None:
+    record = conversation("Decide.", tool=text.format(now=day(), later=day(20)))
+    (found,) = report_of(tmp_path, [record, record], with_market=False).findings
+
+    assert (found.rule, found.level) == ("later-run", "note")
+    assert f"bounds of {day(20)}, after the days of" in found.message
+    assert "in a backtest" in found.message
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ('{{"error": "Data not found for date {later}. Verify the date."}}', "note"),
+        ("ValueError: no bars on {later}", "note"),
+        # an error of another field, and one that did not happen, excuse nothing
+        ('{{"error": null, "date": "{later}", "close": 103.17}}', "error"),
+        ('{{"error": "none of the sources failed", "published": "{later}"}}', "error"),
+        ("The bank must be sold: it failed on {later}.", "error"),
+    ],
+)
+def test_a_date_in_an_error_text_was_not_shown_as_the_future(
+    tmp_path: Path, text: str, level: str
+) -> None:
+    record = conversation("Decide.", tool=text.format(later=day(20)))
+    levels = [each.level for each in findings_of(tmp_path, record, "date-after")]
+
+    assert levels == [level]

@@ -5,7 +5,7 @@ to the other parts of `ktdeval judge`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # imported here only for types, so that readers can be listed without importing pandas
 if TYPE_CHECKING:
@@ -18,6 +18,17 @@ class Doubt(str):
     """
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredBooks:
+    """Cash and holdings of an account after each of K rows, in their order."""
+
+    codes: tuple[str, ...]  #: N codes
+    days: tuple[int, ...]  #: day of each row, yyyymmdd, [K]
+    decided: tuple[int, ...]  #: day at whose close each row was decided, [K]
+    cash: Any  #: [K] float64
+    shares: Any  #: [K, N] float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,5 +63,7 @@ class Declared:
     fees: pd.Series | None = None
     #: whether the reader has found the decisions' days from the days of the fills
     is_dated: bool = False
+    #: the account after each row, for a file that shows its cash and holdings
+    books: DeclaredBooks | None = None
     cash: float | None = None  #: initial account value, if the file gives it
     notes: tuple[str, ...] = ()  #: what was omitted or assumed, one sentence for each

@@ -69,6 +69,23 @@ class NavReport(Value):
     achievable_error: float | None = None
 
 
+class DeclaredGap(Value):
+    """The account that the file itself declares, next to the executed one, in currency units."""
+
+    #: source of the declared account: `books` (cash and holdings at the close), `trades` (trades at
+    #: their own prices) or `nav` (account values)
+    source: str
+    day: str  #: day of the last close that both accounts have, ISO
+    declared_value: float
+    executed_value: float
+    #: declared minus executed value, by cause; their sum is the whole gap
+    parts: tuple[NavPart, ...]
+    largest_gap: float  #: largest absolute gap at any close
+    largest_gap_day: str  #: ISO
+    #: largest part, at any close, that the causes do not explain; null: known at the last close only
+    largest_residual: float | None = None
+
+
 class CleanPart(Value):
     """The part of a result after the end of a model's training data."""
 
@@ -154,6 +171,8 @@ class JudgeFile(Value):
         None  #: source of the number of trials: `assumed`, `--trials` or a study's ledger
     )
     clean: CleanPart | None = None  #: null: no model is given
+    #: null: the file declares no account value, and its trades have no prices
+    declared: DeclaredGap | None = None
     #: why the returns may not be a strategy's, or rest on one day; then they are no evidence
     doubts: tuple[str, ...] = ()
 

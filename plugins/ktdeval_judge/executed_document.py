@@ -17,6 +17,7 @@ from ktdeval.stats import annualisation_problem
 from ktdeval.trading import Ledger, MarketRules, TradingConfig
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.declared import Declared
+from ktdeval_judge.declared_gap import declared_gap
 from ktdeval_judge.document import JUDGE_VERSION, Figure, JudgeFile, NavPart, NavReport
 from ktdeval_judge.execution import Executed
 from ktdeval_judge.implied_nav import implied_nav
@@ -87,6 +88,7 @@ def executed_document(
         notes=tuple(map(str, (*declared.notes, *made.notes, *notes))),
         return_parts=_return_parts(metrics),
         costs=_costs(executed.ledger),
+        declared=declared_gap(declared, made, executed.ledger, snapshot, nav),
         **further,
     )
 

@@ -326,6 +326,7 @@ def _of_trades(
         table = table.assign(decided_row=_rows(declared.source, table, "decided", snapshot))
 
     codes = [snapshot.codes[column] for column in table["column"]]
+    table = table.assign(planned=rows)
     ordered = table.assign(row=rows, code=codes, signed=signed)
     kept, left_out, notes = _without_last_day(declared.source, ordered, snapshot)
     plan = _orders_plan(kept, snapshot, rules)

@@ -12,6 +12,7 @@ from pathlib import Path
 from ktdeval.cards import PARTS, count, percent
 from ktdeval.runner import TEAR_SHEET
 from ktdeval.stats import MIN_RETURNS, annualisation_problem
+from ktdeval_judge.declared_texts import CAUSE_WORDS, declared_lines
 from ktdeval_judge.document import CleanPart, Figure, JudgeFile, NavReport, Unfilled
 from ktdeval_judge.evidence import ASSUMED
 from ktdeval_judge.nav_parts import PARTING, REMAINDER
@@ -28,23 +29,6 @@ _FORMS = {
     "trades": "trades",
     "nav": "a NAV only",
 }
-CAUSE_WORDS = {
-    "costs": "costs not charged",
-    "fitted_fee": "a fee of {fee:.3g} bps of what is traded, fitted to the claim",
-    "declared_fees": "fees of the file charged instead",
-    "rebalancing": "weights rebalanced every day",
-    "sizing": "shares sized at the close of the decision",
-    "fill_at_declared": "the declared prices of fills",
-    "fill_at_open": "fills at the next open",
-    "fill_at_close": "fills at the next close",
-    "fill_at_decision": "fills at the close of the decision",
-    "fill_before_decision": "fills at the close before the decision",
-    "limits": "T+1, price limits, halts, universe and cash ignored",
-    "lots": "lots, whole shares and sides of orders ignored",
-    "dividends": "splits and dividends not booked",
-    "remainder": "remainder",
-}
-"""Cause in `ktdeval_judge.nav_parts` -> text."""
 _ROUNDING = 1e-11  #: a relative gap below this value is a float rounding error
 
 
@@ -126,6 +110,9 @@ def _execution_sentence(file: JudgeFile, executed: Figure) -> str:
         )
 
     nav = file.nav
+    if nav is None and file.declared is not None:
+        own = percent(file.declared.declared_value / file.cash - 1.0, "+.2f")
+        return f"Executed, the decisions earn {earned}; the account in the file earns {own}."
     if nav is None:
         return f"Executed, the decisions earn {earned}."
     if nav.first_parting is None:
@@ -348,6 +335,8 @@ def _execution_lines(file: JudgeFile) -> Iterator[str]:
     if file.claimed_return is not None:
         yield _line("Return claimed", _percent(file.claimed_return))
     yield _line("Benchmark", _percent(file.benchmark_return))
+    if file.declared is not None:
+        yield from declared_lines(file.declared)
     if file.nav is not None:
         yield from _nav(file.nav)
         if not _is_look_ahead_chosen(file):

@@ -480,6 +480,7 @@ def _merge_declared(path: Path, parts: Sequence[Declared]) -> Declared:
         benchmark=_one(path, kept, "benchmark", [part.benchmark for part in kept]),
         fees=_one(path, kept, "fees", [part.fees for part in kept]),
         is_dated=any(part.is_dated for part in kept),
+        books=next((part.books for part in kept if part.books is not None), None),
         cash=cashes[0] if cashes else None,
         notes=tuple(notes),
     )

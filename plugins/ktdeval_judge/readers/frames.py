@@ -43,7 +43,7 @@ def ordered_trades(fills: pd.DataFrame, source: object) -> pd.DataFrame:
     ordered = keyed.sort_values(
         ["moment", "is_buy", "code", "shares", "price"], kind="stable", ignore_index=True
     )
-    others = [name for name in ("fee", "decided", "minute", "line") if name in keyed]
+    others = [name for name in ("fee", "decided", "line", "minute") if name in keyed]
     trades = ordered[[*_TRADE_COLUMNS, *others]]
     if "fee" in trades and trades["fee"].isna().all():
         trades = trades.drop(columns="fee")
@@ -113,7 +113,7 @@ def first_value_of(moments: pd.Series, numbers: pd.Series) -> float | None:
     is_first_day = moments.dt.normalize() == moments.min().normalize()
     if moments[is_first_day].nunique() < 2:
         return None
-    return float(numbers[moments.idxmin()])
+    return float(numbers.iloc[int(moments.to_numpy().argmin())])
 
 
 def _with_types(frame: pd.DataFrame) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
+from ktdeval_judge.declared import DeclaredBooks
 from ktdeval_judge.readers.fill_days import decision_days
 from ktdeval_judge.readers.forms import FormOptions
 from ktdeval_judge.readers.frames import (
@@ -272,6 +273,7 @@ def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
         day=decision_days(table), moment=table.moments(), id=table.numbers_in("id")
     ).sort_values(["moment", "id"], kind="stable")
     cash = float(held["CASH"].iloc[0])
+    account = _books_of(held)
     books = (
         held.drop_duplicates("day", keep="last").drop(columns=["CASH", "moment", "id"]).fillna(0.0)
     )
@@ -285,7 +287,20 @@ def read_positions_by_code(table: RoleTable, _options: FormOptions) -> Found:
 
     long = books.reset_index().melt("day", var_name="code", value_name="shares")
     decisions = targets_of(long, "shares", table.place)
-    return {"decisions": decisions, "cash": cash, "is_dated": True}
+    return {"decisions": decisions, "cash": cash, "is_dated": True, "books": account}
+
+
+def _books_of(held: pd.DataFrame) -> DeclaredBooks:
+    """Return the account after each snapshot. Codes that are never held are left out."""
+    shares = held.drop(columns=["CASH", "day", "moment", "id"]).fillna(0.0)
+    shares = shares.loc[:, (shares != 0).any()]
+    return DeclaredBooks(
+        codes=tuple(map(str, shares.columns)),
+        days=tuple(days_of(held["moment"]).tolist()),
+        decided=tuple(held["day"].tolist()),
+        cash=held["CASH"].to_numpy(dtype=np.float64),
+        shares=shares.to_numpy(dtype=np.float64),
+    )
 
 
 # ---- TradingAgents

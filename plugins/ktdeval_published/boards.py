@@ -8,10 +8,20 @@ from pathlib import Path
 import msgspec
 
 from ktdeval.market import find_venue
+from ktdeval_published.arms import arm_effects
 from ktdeval_published.board_parts import beats_of, kendall_of, totals_of
+from ktdeval_published.cells_board import cells_parts
 from ktdeval_published.clone import Clone
+from ktdeval_published.closed_board import closed_parts
 from ktdeval_published.estimates import ceiling_of, power_of
+from ktdeval_published.positions_board import (
+    open_market,
+    positions_entrants,
+    read_all_logs,
+    read_entrants,
+)
 from ktdeval_published.publication import read_publication
+from ktdeval_published.ranks_board import open_ranks_market, ranks_entrants
 from ktdeval_published.recipe import BoardRecipe
 from ktdeval_published.report import (
     REPORT_VERSION,
@@ -23,7 +33,9 @@ from ktdeval_published.report import (
     EntrantReport,
     IntervalEstimate,
 )
+from ktdeval_published.series_board import series_parts
 from ktdeval_published.verdict import finding_texts, sentence_of
+from ktdeval_published.wholeness import of_positions, of_ranks
 
 
 @dataclass(frozen=True)
@@ -116,14 +128,6 @@ def _longest(entrants: list[EntrantReport]) -> int:
 
 
 def _of_positions(recipe: BoardRecipe, clone: Clone, options: BoardRunOptions) -> BoardParts:
-    from ktdeval_published.arms import arm_effects  # noqa: PLC0415 - each form brings its own
-    from ktdeval_published.positions_board import (  # noqa: PLC0415
-        open_market,
-        positions_entrants,
-        read_all_logs,
-        read_entrants,
-    )
-    from ktdeval_published.wholeness import of_positions  # noqa: PLC0415
 
     of = open_market(recipe, clone, options.prices)
     read = read_entrants(recipe, clone, of.bars)
@@ -150,11 +154,6 @@ def _of_positions(recipe: BoardRecipe, clone: Clone, options: BoardRunOptions) -
 
 
 def _of_ranks(recipe: BoardRecipe, clone: Clone, options: BoardRunOptions) -> BoardParts:
-    from ktdeval_published.ranks_board import (  # noqa: PLC0415 - each form brings its own
-        open_ranks_market,
-        ranks_entrants,
-    )
-    from ktdeval_published.wholeness import of_ranks  # noqa: PLC0415
 
     market = open_ranks_market(recipe, clone)
     publication = read_publication(recipe, clone, options.commits)
@@ -175,7 +174,6 @@ def _of_ranks(recipe: BoardRecipe, clone: Clone, options: BoardRunOptions) -> Bo
 
 
 def _of_series(recipe: BoardRecipe, clone: Clone, _options: BoardRunOptions) -> BoardParts:
-    from ktdeval_published.series_board import series_parts  # noqa: PLC0415
 
     entrants, data = series_parts(recipe, clone)
     return BoardParts(
@@ -189,7 +187,6 @@ def _of_series(recipe: BoardRecipe, clone: Clone, _options: BoardRunOptions) -> 
 
 
 def _of_cells(recipe: BoardRecipe, clone: Clone, _options: BoardRunOptions) -> BoardParts:
-    from ktdeval_published.cells_board import cells_parts  # noqa: PLC0415
 
     cells, data = cells_parts(recipe, clone)
     return BoardParts(
@@ -202,7 +199,6 @@ def _of_cells(recipe: BoardRecipe, clone: Clone, _options: BoardRunOptions) -> B
 
 
 def _of_closed_trades(recipe: BoardRecipe, clone: Clone, _options: BoardRunOptions) -> BoardParts:
-    from ktdeval_published.closed_board import closed_parts  # noqa: PLC0415
 
     entrants, data = closed_parts(recipe, clone)
     return BoardParts(

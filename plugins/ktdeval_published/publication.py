@@ -46,7 +46,7 @@ class FirstCommits:
 
 def read_publication(recipe: BoardRecipe, clone: Clone, commits: Path | None) -> FirstCommits:
     """Return the first commits of a board's files: from git, or from a table of commits."""
-    if recipe.published.by not in ("git", "commits"):
+    if recipe.published.by not in ("commits", "git"):
         return FirstCommits(None, "")
     if clone.git is not None:
         return FirstCommits(

@@ -154,7 +154,7 @@ class Stated(Value):
 class Published(Value):
     """Moment of publication."""
 
-    by: Literal["git", "commits", "log_clocks", "backtest", "unknown"]
+    by: Literal["commits", "log_clocks", "backtest", "unknown", "git"]
     path: str = ""  #: file of commits, or files in git, with `{day}` and `{entrant}`
     clock: str = ""  #: field with the clock of a log
     deadline: Literal["stamp", "day_open", "entry_close"] = "stamp"

@@ -181,6 +181,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "plugins/ktdeval_compare/papers/table_command.py",
         "plugins/ktdeval_compare/transplants/transplant_command.py",
         "plugins/ktdeval_judge/command.py",
+        "plugins/ktdeval_published/command.py",
         "tasks/ktdeval_deanon/certificate/command.py",
         "ktdeval/registry/plugin_registry.py",
         "ktdeval/runner/plans/config.py",

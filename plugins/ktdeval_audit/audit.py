@@ -16,7 +16,14 @@ from ktdeval_audit.later_prices import LaterPrices
 from ktdeval_audit.log_rules import CutoffFacts, cutoff_facts, cutoff_findings, same_bar
 from ktdeval_audit.log_types import AgentLog
 from ktdeval_audit.run_days import later_run
-from ktdeval_audit.text_rules import Masked, hindsight, identities, later_dates, mask_index
+from ktdeval_audit.text_rules import (
+    Masked,
+    hindsight,
+    identities,
+    join_declared,
+    later_dates,
+    mask_index,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +89,7 @@ def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSetti
         first_day=str(days[0]),
         last_day=str(days[-1]),
         undated=len(dated.undated),
-        findings=tuple(sort_by_level(_without_repeats(found))),
+        findings=tuple(sort_by_level(join_declared(_without_repeats(found)))),
         cutoffs=facts,
         rules=tuple(chosen),
         notes=(*log.notes, *_notes(dated, market, settings)),

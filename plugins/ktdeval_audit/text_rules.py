@@ -6,8 +6,8 @@ import base64
 import binascii
 import html
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -45,6 +45,8 @@ _SOON = 31  # within this number of days, a date without a year rarely belongs t
 
 
 # ---- dates
+
+_WHOSE = {"prompt": "the prompt", "tool": "a tool result", "reply": "the model's text"}
 
 
 def later_dates(dated: DatedText) -> Iterator[Finding]:
@@ -154,13 +156,12 @@ def _date_level(role: Role, later: _LaterDate, decided: date) -> Level | None:
 def _date_finding(
     dated: DatedText, later: _LaterDate, level: Level, where: tuple[int, int] | None
 ) -> Finding:
-    whose = {"prompt": "the prompt", "tool": "a tool result", "reply": "the model's text"}
     period = f"the day {later.day}"
     if later.unit != "day":
         edge = "ends" if later.is_over else "begins"
         period = f"a {later.unit} that {edge} {later.day}"
 
-    what = f"{whose[dated.text.role]} names {period}"
+    what = f"{_WHOSE[dated.text.role]} names {period}"
     days = later.days_after(dated.day)
     why = f"{what}, {count(days, 'day')} after the day of the decision, {dated.day}"
     if not later.has_year:
@@ -176,6 +177,32 @@ def _date_finding(
 
     span = where or (later.start, later.end)
     return finding_at(dated, span, ("date-after", level), (why, fix))
+
+
+def join_declared(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings, with one note for each later day that the prompts of several decisions name
+    as planned: the last day of an episode, say, stands in all of them.
+    """
+    declared: dict[str, list[Finding]] = {}
+    for finding in findings:
+        what, _, _ = finding.message.partition(", ")
+        is_note = finding.rule == "date-after" and finding.level == "note"
+        if is_note and what.startswith(f"{_WHOSE['prompt']} names"):
+            declared.setdefault(what, []).append(finding)
+        else:
+            yield finding
+
+    for what, notes in declared.items():
+        days = sorted(note.day for note in notes)
+        decisions = {(note.path, note.part, note.day) for note in notes}
+        if len(decisions) == 1:
+            yield from notes
+            continue
+
+        message = (
+            f"{what}, as planned, in {count(len(decisions), 'decision')} of {days[0]} to {days[-1]}"
+        )
+        yield replace(notes[0], count=len(decisions), message=message)
 
 
 def finding_at(

@@ -13,7 +13,7 @@ from ktdeval.values import load_yaml
 from ktdeval_audit.date_evidence import evidence_of
 from ktdeval_audit.decision_days import stated_day
 from ktdeval_audit.named_dates import days_of_year, named_dates
-from support.audit.audit_play import conversation, day, findings_of
+from support.audit.audit_play import conversation, day, findings_of, report_of
 from support.paths import REPOSITORY
 
 THURSDAY = date(2025, 8, 14)
@@ -262,3 +262,26 @@ def test_the_29th_of_february_names_no_day_near_years_without_one() -> None:
     (mentioned,) = days_of_year("on 29 February we will know")
     assert mentioned.soon_after(date(2026, 2, 1)) is None
     assert mentioned.soon_after(date(2028, 2, 1)) == date(2028, 2, 29)
+
+
+def test_a_day_that_a_task_declares_is_one_note_with_a_count(tmp_path: Path) -> None:
+    """A note of one decision stays as it is; a leak is never joined to it."""
+    last = f"The last day of the episode is {day(30)}, or the last trading day before it."
+    records = []
+    for offset in range(3):
+        words = f"Today is {day(offset)}. {last}"
+        if offset == 1:
+            words += f" Options expire on {day(40)}. It closed lower on {day(20)}."
+        messages = [{"role": "user", "content": words}, {"role": "tool", "content": "quiet"}]
+        records.append({"messages": [*messages, {"role": "assistant", "content": "HOLD"}]})
+
+    report = report_of(tmp_path, records, with_market=False)
+
+    found = {(each.level, each.count, each.message.partition(", ")[0]) for each in report.findings}
+    assert found == {
+        ("error", 1, f"the prompt names the day {day(20)}"),
+        ("note", 1, f"the prompt names the day {day(40)}"),
+        ("note", 3, f"the prompt names the day {day(30)}"),
+    }
+    (joined,) = [each for each in report.findings if each.count == 3]
+    assert joined.message.endswith(f"as planned, in 3 decisions of {day()} to {day(2)}")

@@ -123,6 +123,10 @@ from ktdeval.cards.schema import (
     field_docs as field_docs,
     struct_types as struct_types,
 )
+from ktdeval.cards.short_records import (
+    short_record_problem as short_record_problem,
+    shown_metrics as shown_metrics,
+)
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines
 from ktdeval.cards.signatures import (
     SIGNED_CARD as SIGNED_CARD,

@@ -13,6 +13,7 @@ from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.metrics import MetricLine
 from ktdeval.cards.fields.units import figure_text, unit_word
 from ktdeval.cards.fields.words import metric_word
+from ktdeval.cards.short_records import shown_metrics
 from ktdeval.cards.system import System, system_labels
 from ktdeval.cards.table_types import UNDEFINED, Grid, clean, share_of
 from ktdeval.stats.performance_metrics import DIAGNOSTICS, PANEL_FAMILIES
@@ -239,18 +240,25 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
 
 def _metric_grid(title: str, families: Mapping[str, Sequence[str]], card: TradingCard) -> Grid:
     """Return the metric rows, each family under its heading."""
-    several = len(card.pooled) > 1
+    episodes = len(card.pooled)
+    several = episodes > 1
+    metrics = shown_metrics(card)
     rows: list[tuple[str, ...]] = []
     for family, names in families.items():
         present = [name for name in names if name in card.metrics]
         if present and family:
             rows.append((family,))
 
-        rows += [_metric_row(name, card.metrics[name], several) for name in present]
+        for name in present:
+            row = _metric_row(name, metrics[name], several)
+            if episodes == 2:
+                row = (*row[:4], _both_values(card, metrics[name], name), *row[5:])
+            rows.append(row)
 
     columns: tuple[str, ...] = ("metric", "value", "unit", "better", "95 % interval")
     if several:
-        columns = ("metric", "median", "unit", "better", "quartiles", "n")
+        spread = "both values" if episodes == 2 else "quartiles"
+        columns = ("metric", "median", "unit", "better", spread, "n")
 
     return Grid(title, columns, tuple(rows))
 
@@ -276,7 +284,9 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
     differing = [names for names in (systems, tasks) if len(set(names)) > 1] or [systems]
     same = [names[0] for names in (tasks, systems) if names not in differing]
 
-    figures = [card.metrics if isinstance(card, TradingCard) else card.scores for card in cards]
+    figures = [
+        shown_metrics(card) if isinstance(card, TradingCard) else card.scores for card in cards
+    ]
     rows = []
     for name in _ordered_names(figures):
         lines = [card_figures.get(name) for card_figures in figures]
@@ -314,6 +324,16 @@ def _figure_cell(name: str, line: MetricLine | ScoreLine) -> str:
     if isinstance(line, MetricLine) and line.ordered == math.inf:
         return NEVER_SHOWN
     return number(name, line.unit, line.value)
+
+
+def _both_values(card: TradingCard, metric: MetricLine, name: str) -> str:
+    """Return the values of a card's two episodes, which have no quartiles; empty unless both are
+    defined and shown.
+    """
+    values = [episode.metrics[name].value for episode in card.pooled]
+    if metric.n != len(values) or None in values:
+        return ""
+    return ", ".join(number(name, metric.unit, value) for value in values)
 
 
 def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from ktdeval.cards.metric_tables import (
     return_claim,
     selection_tables,
 )
+from ktdeval.cards.short_records import is_annualised, short_record_problem, shown_metrics
 from ktdeval.cards.table_types import (
     UNDEFINED,
     Grid,
@@ -34,7 +35,7 @@ from ktdeval.cards.table_types import (
     share_of,
     word_grid,
 )
-from ktdeval.stats.data_limits import ONE_DAY
+from ktdeval.stats.data_limits import ONE_DAY, annualisation_problem
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
@@ -89,12 +90,15 @@ def _window_rows(
 
     days = str(episodes[0].steps)
     seeds = share_of(_least(own.values(), len(episodes)), len(episodes))
-    gain, *risk = _return_and_risk(own)
+    is_short = (
+        annualisation_problem(episodes[0].steps, float(card.snapshot.days_a_year)) is not None
+    )
+    gain, *risk = _return_and_risk(own, is_short)
     yield clean(window), _policy_name(card), days, seeds, gain, excess, *risk
 
     if card.snapshot.benchmark != "none":
         benchmark = clean(f"{card.snapshot.benchmark_name} buy and hold")
-        held_gain, *held_risk = _return_and_risk(held)
+        held_gain, *held_risk = _return_and_risk(held, is_short)
         yield "", benchmark, days, "", held_gain, "", *held_risk
 
 
@@ -117,13 +121,15 @@ def _least(lines: Iterable[Line | MetricLine], episodes: int) -> int:
     return min((line.n for line in lines if line.n), default=episodes)
 
 
-def _return_and_risk(values: Mapping[str, Line | EpisodeMetric]) -> Iterator[str]:
+def _return_and_risk(values: Mapping[str, Line | EpisodeMetric], is_short: bool) -> Iterator[str]:
+    """Yield return, Sharpe ratio and drawdown; `is_short`: the days are too few for a ratio."""
     for name, unit in (
         ("total_return", "fraction"),
         ("sharpe", "ratio"),
         ("max_drawdown", "fraction"),
     ):
-        yield number(name, unit, values[name].value)
+        value = None if is_short and name == "sharpe" else values[name].value
+        yield number(name, unit, value)
 
 
 _HEADLINES = ("total_return", "sharpe", "max_drawdown", "information_ratio", "decision_coverage")
@@ -138,7 +144,8 @@ def trading_summary(cards: Sequence[TradingCard]) -> Grid:
 
 
 def _summary_row(card: TradingCard) -> tuple[str, ...]:
-    metrics = {name: card.metrics[name] for name in _HEADLINES if name in card.metrics}
+    shown = shown_metrics(card)
+    metrics = {name: shown[name] for name in _HEADLINES if name in shown}
     episodes = len(card.pooled)
     least = _least(metrics.values(), episodes)
     task = clean(card.task.name)
@@ -192,7 +199,16 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
             f" {reason}"
         )
 
+    short = short_record_problem(card)
+    if short is not None:
+        names = sorted(
+            name for name, line in card.metrics.items() if is_annualised(name, line.unit)
+        )
+        yield f"{', '.join(names)}: not shown, since {short}"
+
     for name, metric in card.metrics.items():
+        if short is not None and is_annualised(name, metric.unit):
+            continue
         interval = metric.interval
         if interval and interval.reason and interval.reason.startswith(ONE_DAY):
             yield f"{name} has no interval: {interval.reason}"
@@ -227,7 +243,7 @@ def pace_notes(cards: Iterable[TradingCard]) -> Iterator[str]:
 
 def _trading_notes(card: TradingCard) -> Iterator[str]:
     yield from figure_notes(card)
-    yield from _resampling_notes(metric.interval for metric in card.metrics.values())
+    yield from _resampling_notes(metric.interval for metric in shown_metrics(card).values())
     yield from _collinearity_notes(card)
     yield from absence_notes(card, "attribution", "certificate")
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.medians import spread_of
+from ktdeval.cards.short_records import shown_metrics
 from ktdeval.cards.short_text import HEADLINE_METRICS
 
 _CARD_COLUMNS = ("model", "agent", "windows", "episodes", "decided", "may_be_ranked", "reasons")
@@ -64,7 +65,8 @@ def _headlines(card: TradingCard | ScoringCard) -> dict[str, float | None]:
     """Return the headline figures of a card, keyed by name."""
     if isinstance(card, TradingCard):
         names = [name for name in HEADLINE_METRICS if name in card.metrics]
-        return {name: card.metrics[name].value for name in names}
+        metrics = shown_metrics(card)
+        return {name: metrics[name].value for name in names}
 
     names = [name for name in card.score_order if card.scores[name].headline]
     return {name: card.scores[name].value for name in names}

@@ -17,6 +17,7 @@ from ktdeval.cards import (
     percent,
     scheme_rows,
     share_of,
+    shown_metrics,
 )
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval
 from ktdeval.values import file_sha256
@@ -81,7 +82,8 @@ def panel(study: CardStudy) -> PageTable:
 
     heads = ["metric", "median" if has_episodes else "value", "unit", "better"]
     if has_episodes:
-        heads += ["quartiles", "episodes"]
+        spread = "both values" if len(card.pooled) == 2 else "quartiles"
+        heads += [spread, "episodes"]
     if has_windows:
         heads += ["mean of windows", "its 95 % interval", "SD of windows", "SD of seeds"]
     else:
@@ -89,13 +91,14 @@ def panel(study: CardStudy) -> PageTable:
         if has_episodes:
             heads.append("SD of seeds")
 
+    metrics = shown_metrics(card)
     rows: list[list[object]] = []
     for family, names in families(card):
         rows.append([family])
         for name in names:
-            row = _metric_cells(card.metrics[name], name)
+            row = _metric_cells(metrics[name], name)
             if has_episodes:
-                row += _episode_cells(card.metrics[name], name)
+                row += _episode_cells(card, metrics[name], name)
             if has_windows:
                 row += _window_cells(study, name)
             else:
@@ -126,12 +129,17 @@ def _metric_cells(metric: MetricLine, name: str) -> list[object]:
     return [metric_name(name), shown, unit_name(metric.unit), better]
 
 
-def _episode_cells(metric: MetricLine, name: str) -> list[object]:
-    """Return the quartiles over episodes, and the number of episodes with a value out of all
-    episodes.
+def _episode_cells(card: TradingCard, metric: MetricLine, name: str) -> list[object]:
+    """Return the quartiles over episodes, or the values of only two, and the number of episodes
+    with a value out of all episodes.
     """
     quartiles_text = UNDEFINED
-    if metric.quartiles:
+    if len(card.pooled) == 2:
+        values = [episode.metrics[name].value for episode in card.pooled]
+        if metric.n == len(values):
+            signed = name in _SIGNED
+            quartiles_text = ", ".join(figure(value, metric.unit, signed) for value in values)
+    elif metric.quartiles:
         ends = metric.quartiles
         quartiles_text = span(ends.low, ends.high, metric.unit, name in _SIGNED)
 
@@ -143,7 +151,10 @@ def _window_cells(study: CardStudy, name: str) -> list[object]:
     """Return the mean over windows with its interval, and the spread between windows and between
     seeds.
     """
-    metric = study.evaluation.card.metrics[name]
+    metric = shown_metrics(study.evaluation.card)[name]
+    if metric.n == 0:
+        return [UNDEFINED] * 4
+
     signed = name in _SIGNED
     mean = over_windows(study.evaluation, name)
     low, high = _within(mean.low, mean.high, metric)

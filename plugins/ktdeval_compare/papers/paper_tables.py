@@ -27,7 +27,7 @@ from ktdeval.cli import warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
 from ktdeval.registry import PaperTable, Plugins, TableChoices
-from ktdeval.stats import TRADING_DAYS
+from ktdeval.stats import TRADING_DAYS, annualisation_problem
 from ktdeval.values import later, near_matches
 from ktdeval_compare.pairs.compared_cards import (
     EntrantCard,
@@ -255,10 +255,17 @@ def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | Non
     for window, card in cards.items():
         metrics = card.reference.benchmark_buy_and_hold[window].metrics
         line = getattr(metrics, metric, None)
-        if line is not None and line.value is not None:
+        if line is None or line.value is None:
+            continue
+        if metric != "sharpe" or not _is_short(line.n, card):
             known.append(line.value)
 
     return median(known) if known else None
+
+
+def _is_short(days: int, card: TradingCard) -> bool:
+    """Return whether a benchmark's days are too few for a ratio at a year's pace."""
+    return annualisation_problem(days, float(card.snapshot.days_a_year)) is not None
 
 
 def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | None:
@@ -273,7 +280,7 @@ def index_sharpe(cards: Mapping[str, TradingCard], risk_free: float) -> float | 
         metrics = card.reference.benchmark_buy_and_hold[window].metrics
         if metrics.volatility is UNSET or not metrics.volatility.value:
             continue
-        if metrics.sharpe.value is not None:
+        if metrics.sharpe.value is not None and not _is_short(metrics.sharpe.n, card):
             known.append(metrics.sharpe.value - risk_free / metrics.volatility.value)
 
     return median(known) if known else None
@@ -318,7 +325,8 @@ def _model_frame(entrants: Sequence[EntrantCard], metrics: Sequence[str]) -> pd.
 
 def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
     """Return [models and modes x masks], with the median for each mask (such as `bright`) and the
-    quartiles (`bright_low`, `bright_high`).
+    quartiles (`bright_low`, `bright_high`). Two episodes have no quartiles but their two returns
+    (`bright_first`, `bright_second`).
     """
     cells: dict[tuple[str, ...], Row] = {}
     names = system_labels(entrant.system for entrant in entrants)
@@ -330,8 +338,11 @@ def _mode_frame(entrants: Sequence[EntrantCard]) -> pd.DataFrame:
         _check_new(card.task.mask not in row, entrant, name)
         row[card.task.mask] = line.value
 
+        returns = [episode.metrics["total_return"].value for episode in card.pooled]
         # The card of a single episode has a bootstrap interval instead.
-        if line.quartiles:
+        if len(returns) == 2:
+            row[f"{card.task.mask}_first"], row[f"{card.task.mask}_second"] = returns
+        elif line.quartiles:
             row[f"{card.task.mask}_low"] = line.quartiles.low
             row[f"{card.task.mask}_high"] = line.quartiles.high
 

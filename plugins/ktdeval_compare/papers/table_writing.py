@@ -234,7 +234,9 @@ def _markdown(cells: _TextTable, caption: str) -> str:
 
 
 def _spell_quartiles(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the median and quartiles for each mask, joined into one string."""
+    """Return the median and quartiles for each mask, joined into one string; of two episodes, their
+    two returns.
+    """
     texts: dict[str, list[str]] = {}
     for mask in MASK_KINDS:
         if mask in frame:
@@ -243,6 +245,10 @@ def _spell_quartiles(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_quartiles(row: pd.Series[float], mask: str) -> str:
+    both = [_percent_text(row.get(f"{mask}_{which}")) for which in ("first", "second")]
+    if UNDEFINED not in both:
+        return ", ".join(both)
+
     median = _percent_text(row[mask])
     low = _percent_text(row.get(f"{mask}_low"))
     high = _percent_text(row.get(f"{mask}_high"))

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from ktdeval.cards import TradingCard, figures_differ_in
+from ktdeval.cards import TradingCard, figures_differ_in, short_record_problem, shown_metrics
 from ktdeval.errors import CardError
 from ktdeval.runner import Study, TrialReturns, Trials, count_trials_by_window, find_studies
 from ktdeval.stats import deflated_sharpe_ratio
@@ -212,6 +212,10 @@ def _card_row(entrant: EntrantCard, trials: _Counted, study: Study | None) -> Lu
             sharpes = study.sharpes_at(card.snapshot.days_a_year)
         counts.append(number)
         own = _recorded_returns(entrant, episode.id, counted)
+        problem = short_record_problem(card)
+        if problem is not None:
+            reasons.add(problem)
+            continue
         if isinstance(own, str):
             reasons.add(own)
             continue
@@ -258,8 +262,8 @@ def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> Tr
 
 
 def card_value(card: TradingCard, name: str) -> float | None:
-    """Return the value of a card's metric, or None if the card lacks the metric or the value is
-    undefined.
+    """Return the value of a card's metric as shown, or None if the card lacks the metric or the
+    value is undefined.
     """
-    line = card.metrics.get(name)
+    line = shown_metrics(card).get(name)
     return None if line is None else line.value

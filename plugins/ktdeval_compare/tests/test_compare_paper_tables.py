@@ -550,11 +550,11 @@ def test_a_table_of_agents_is_of_one_asset_a_card_and_one_set_of_rules(
 
 
 def reference_of(card: dict[str, Any], **figures: float | None) -> dict[str, Any]:
-    """A card whose index has these figures in every window."""
+    """A card whose index has these figures, over 24 days, in every window."""
     for held in card["reference"]["benchmark_buy_and_hold"].values():
         held["metrics"] = copy.deepcopy(held["metrics"])
         for name, value in figures.items():
-            entry: dict[str, Any] = {"value": value, "n": 5}
+            entry: dict[str, Any] = {"value": value, "n": 24}
             if value is None:
                 entry["reason"] = "no index"
 
@@ -618,6 +618,14 @@ def test_an_index_without_a_spread_has_no_ratio(
     ratio = index_sharpe({"A1": card}, 0.04)
 
     assert ratio == (None if expected is None else pytest.approx(expected))
+
+
+def test_an_index_over_five_days_has_no_ratio() -> None:
+    made = reference_of(make_card(ONE), volatility=0.2, sharpe=2.0)
+    for held in made["reference"]["benchmark_buy_and_hold"].values():
+        held["metrics"]["sharpe"]["n"] = 5
+
+    assert index_sharpe({"A1": typed(made)}, 0.04) is None
 
 
 def test_a_table_of_a_fund_has_one_card_of_a_model_and_one_task(terminal: CardTerminal) -> None:
@@ -692,6 +700,20 @@ def test_modes_are_rows_in_the_order_of_the_benchmark_with_quartiles(
         "| house/one | fixed_candidate | +2.00 [+1.50, +4.00] | - |",
         "| house/one | memory_only | - | +1.00 [+1.00, +1.00] |",
     ]
+
+
+def test_two_windows_are_two_returns_and_no_quartiles(terminal: CardTerminal) -> None:
+    two = {("A1", 0): 0.01, ("A2", 0): 0.05}
+    text = terminal.text(
+        "paper",
+        "table",
+        *terminal.cards(make_card(two)),
+        "--like",
+        "ktdfin-3",
+        "--format",
+        "markdown",
+    )
+    assert "| house/one | open_research | +1.00, +5.00 |" in text.splitlines()
 
 
 def test_the_only_episode_of_a_mode_has_no_quartiles(terminal: CardTerminal) -> None:

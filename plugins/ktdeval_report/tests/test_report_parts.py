@@ -442,7 +442,7 @@ def test_single_episode_interval_is_not_shown_as_quartiles(
     table = panel(CardStudy(ReportedCard(tmp_path, typed(made))))
     (row,) = (row for row in table.rows if row[0] == "total_return")
 
-    assert dict(zip(table.heads, row, strict=True))["quartiles"] == UNDEFINED
+    assert dict(zip(table.heads, row, strict=True))["both values"] == UNDEFINED
 
 
 @pytest.mark.exhaustive

@@ -59,6 +59,7 @@ from ktdeval_data.membership import (
     known_days,
     read_members,
     read_names,
+    renewed_codes,
     replace_former_codes,
 )
 from ktdeval_data.params import DocumentParams, LongParams
@@ -170,7 +171,7 @@ def read_long(params: LongParams) -> RawMarket:
         names=names,
         instruments=_instruments(listing, {*bars["code"].unique(), *members["code"]}),
         rules=listing.rules,
-        documents=documents_of(params, mappings["entities"], listing.codes, reading),
+        documents=documents_of(params, mappings["entities"], listing.codes, reading, names),
         minutes=minutes,
         listed=listing.listed,
         conventions=conventions,
@@ -514,9 +515,11 @@ def documents_of(
     mapping: Mapping[str, str],
     form: Callable[[pd.Series], pd.Series],
     reading: ReadingOptions,
+    names: pd.DataFrame,
 ) -> Documents:
     """Return the documents that `params` specifies and the entities in them; empty without a file.
-    The other arguments are as in `read_entity_table`.
+    Items under a former code in `names` are those of its asset. The other arguments are as in
+    `read_entity_table`.
 
     Raises DataError as `read_documents`; UsageError if entities or a close are given without
     documents.
@@ -534,4 +537,5 @@ def documents_of(
     if params.entities is not None:
         entities = read_entity_table(Path(params.entities), mapping, form, reading)
 
-    return read_documents(Path(params.documents), Close.parse(params.documents_close), entities)
+    close = Close.parse(params.documents_close)
+    return read_documents(Path(params.documents), close, entities, renewed_codes(names))

@@ -147,16 +147,39 @@ def read_names(
         }
     )
 
-    return names.drop_duplicates().reset_index(drop=True)
+    return _with_latest_codes(names).drop_duplicates().reset_index(drop=True)
 
 
-def replace_former_codes(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with former codes of renumbered assets replaced by their current codes."""
+def _with_latest_codes(names: pd.DataFrame) -> pd.DataFrame:
+    """Return names in which an asset that was renamed twice has its latest code in all rows, also
+    if each row only states a code and the one before. A code that some row gives to an asset of its
+    own stays.
+    """
+    renewed = renewed_codes(names)
+    own = set(names["code"][names["code"] == names["code_then"]])
+    latest = {}
+    for code in set(names["code"]):
+        chain = [code]
+        while chain[-1] not in own and renewed.get(chain[-1], code) not in chain:
+            chain.append(renewed[chain[-1]])
+        latest[code] = chain[-1]
+
+    return names.assign(code=names["code"].map(latest))
+
+
+def renewed_codes(names: pd.DataFrame) -> dict[str, str]:
+    """Return the current code of each former code."""
     renewed = {}
     for then, code in zip(names["code_then"], names["code"], strict=True):
         if then != code:
             renewed[then] = code
 
+    return renewed
+
+
+def replace_former_codes(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with former codes of renumbered assets replaced by their current codes."""
+    renewed = renewed_codes(names)
     if renewed:
         table["code"] = with_texts(table["code"], lambda text: renewed.get(text, text))
     return table

@@ -62,7 +62,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
         has_factor=bool(bars["factor"].notna().any()),
         notes=notes,
         names=names,
-        documents=documents_of(params, {}, normalise_codes, reading),
+        documents=documents_of(params, {}, normalise_codes, reading, names),
         conventions=conventions,
     )
 

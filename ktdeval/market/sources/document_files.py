@@ -42,7 +42,10 @@ _FIX = "write 2024-01-02T10:00:00+08:00"
 
 
 def read_documents(
-    path: Path, close: Close | None = None, entities: Path | Iterable[Entity] | None = None
+    path: Path,
+    close: Close | None = None,
+    entities: Path | Iterable[Entity] | None = None,
+    renewed: Mapping[str, str] | None = None,
 ) -> Documents:
     """Read documents from a .jsonl, .csv (both also .gz) or .parquet file.
 
@@ -50,8 +53,9 @@ def read_documents(
     `known_at` (by default, and if empty: `published_at`) and a sentiment. The sentiment is a label
     or score, in a column `sentiment` or a vendor's column. Without such a column, a sentiment at
     the end of the text is used. `entities`: another file with `code`, `kind`, `text`, or its
-    contents. `close`: see `Close`. Raises DataError if a file can't be read or a row is invalid;
-    the message has the line and how to fix it.
+    contents. `close`: see `Close`. `renewed`: current codes of former codes, under which items may
+    be filed. Raises DataError if a file can't be read or a row is invalid; the message has the line
+    and how to fix it.
     """
     named: list[Entity] = []
     if isinstance(entities, Path):
@@ -60,7 +64,16 @@ def read_documents(
         named = list(entities)
 
     items = (_document(row, where) for where, row in _read_located_rows(path, _FIELDS))
+    if renewed:
+        current = renewed
+        items = (_refiled(item, current) for item in items)
     return Documents.of(items, close, named)
+
+
+def _refiled(item: Document, renewed: Mapping[str, str]) -> Document:
+    """Return an item filed under the current codes of its assets."""
+    codes = dict.fromkeys(renewed.get(code, code) for code in item.assets)
+    return item._replace(assets=tuple(codes))
 
 
 def read_entities(path: Path) -> list[Entity]:

@@ -73,6 +73,7 @@ def market_plan(
         raise DataError(f"{declared.source}: contains no decision and no trade")
 
     rules = MarketRules.of(snapshot, trading)
+    _check_value_days(declared, snapshot)
     table = _locate_rows(declared.source, table, snapshot)
     if declared.decisions is None:
         made = _of_trades(declared, table, snapshot, rules)
@@ -88,6 +89,22 @@ def market_plan(
         left_out=left_out,
         notes=(*made.notes, *notes),
     )
+
+
+def _check_value_days(declared: Declared, snapshot: MarketSnapshot) -> None:
+    """Raise DataError if the file has account values after the market's last day."""
+    if declared.values is None:
+        return
+
+    last = snapshot.days[-1]
+    days = [iso_day(int(day)) for day in declared.values.index]
+    beyond = [day for day in days if np.datetime64(day, "D") > last]
+    if beyond:
+        raise DataError(
+            f"{declared.source}: the account value of {beyond[0]} is after {last}, the last day of "
+            f"{snapshot.meta.name} ({count(len(beyond), 'such value')}); import later days, or drop "
+            "these values"
+        )
 
 
 def _fees(declared: Declared, trades: Any, snapshot: MarketSnapshot) -> dict[int, float]:

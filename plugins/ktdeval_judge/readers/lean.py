@@ -21,6 +21,7 @@ from ktdeval_judge.readers.role_table import RoleTable, days_of
 from ktdeval_judge.readers.roles import near_name
 
 _FILLED = ("3", "filled")  # status of a filled order, as a number or as a name
+_SATURDAY = 5
 _NIGHT = pd.Timedelta(days=1)
 _TOTALS = ("statisticstotalorders", "statisticstotaltrades")
 
@@ -88,7 +89,11 @@ def _equity(
     days = days_of(moments.where(~is_night, moments - _NIGHT))
     by_day = numbers.groupby(days.to_numpy()).last()
     if table.sessions:
-        by_day = by_day[by_day.index.isin(table.sessions)]
+        is_session = by_day.index.isin(table.sessions)
+        is_weekday = pd.to_datetime(by_day.index.astype(str)).dayofweek < _SATURDAY
+        # values after the market's end are kept, so that they are refused with their day
+        is_beyond = (by_day.index > table.sessions[-1]) & is_weekday
+        by_day = by_day[is_session | is_beyond]
     index = pd.Index(by_day.index, name="day", dtype="int64")
     return {
         "values": pd.Series(by_day.to_numpy(dtype="float64"), index=index, name="value"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -136,6 +137,18 @@ def test_rows_after_the_last_day_are_refused_with_their_day(name: str, dated: Da
     }
     with pytest.raises(DataError, match=r"line 3.*2024-01-08"):
         plan_of(texts[name], name, dated=dated)
+
+
+def test_account_values_after_the_last_day_are_refused_with_their_day(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.csv"
+    weights.write_text("date,code,weight\n2024-01-03,600001.SH,0.3\n")
+    nav = tmp_path / "nav.csv"
+    nav.write_text("date,nav\n2024-01-03,100\n2024-01-05,101\n2024-01-08,102\n")
+    options = ReadOptions(sessions=SESSIONS, opens=OPENS)
+    both = replace(read_declared(weights, options), values=read_declared(nav, options).values)
+
+    with pytest.raises(DataError, match=r"value of 2024-01-08 is after 2024-01-05.*1 such value"):
+        market_plan(both, MARKET, TRADING)
 
 
 # ---- for every form

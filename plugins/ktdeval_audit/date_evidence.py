@@ -53,7 +53,8 @@ _FUTURE = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
-    rf"{_BREAK.pattern}|\b(?:after|since|when|as|that|who|what|than|given|following)\b",
+    rf"{_BREAK.pattern}|\b(?:after|since|when|as|that|who|what|than|given|following)\b"
+    r"|(?-i:\n(?=[A-Z]))",
     re.IGNORECASE,
 )
 _NO_SUBJECT = r"(?<!the )(?<!of )(?<!in )(?<!their )"
@@ -181,7 +182,7 @@ def _is_governed(sentence: str, start: int, futures: Sequence[tuple[int, int]], 
     """
     for first, last in futures:
         is_behind = first <= start <= at
-        if is_behind and _CLAUSE.search(sentence, last, max(last, start)) is None:
+        if is_behind and _CLAUSE.search(sentence, last, max(last, start) + 1) is None:
             return True
     return False
 

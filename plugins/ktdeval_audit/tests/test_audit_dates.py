@@ -183,6 +183,8 @@ REPORTED = (
     "US CPI on {}: 2.7% vs 2.8% expected",
     "英伟达于{}公布财报,业绩超出市场预期。",
     "公司{}上调全年业绩指引。",
+    "Title: MSFT: Where Will It Be in 1 Year\nPublish Time: {}\nContent: none",
+    "https://www.example.org/Issues/{}/world-economic-outlook",
 )
 AHEAD = (
     "The {} guidance call is at 5 p.m.",

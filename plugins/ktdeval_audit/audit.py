@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from ktdeval.cards import clean, count
 from ktdeval.market import MarketSnapshot
@@ -14,7 +15,7 @@ from ktdeval_audit.findings import RULES, Rule
 from ktdeval_audit.later_documents import later_documents
 from ktdeval_audit.later_prices import LaterPrices
 from ktdeval_audit.log_rules import CutoffFacts, cutoff_facts, cutoff_findings, same_bar
-from ktdeval_audit.log_types import AgentLog
+from ktdeval_audit.log_types import AgentLog, Role
 from ktdeval_audit.run_days import later_run
 from ktdeval_audit.text_rules import (
     Masked,
@@ -48,6 +49,8 @@ class AuditReport:
     market: str | None
     decisions: int
     texts: int
+    #: number of texts by who wrote them: `prompt`, `tool`, `reply`
+    texts_by_role: dict[Role, int]
     first_day: str
     last_day: str
     undated: int
@@ -86,6 +89,9 @@ def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSetti
         market=None if market is None else market.meta.name,
         decisions=len(days),
         texts=len(dated.texts),
+        texts_by_role={
+            role: sum(each.text.role == role for each in dated.texts) for role in get_args(Role)
+        },
         first_day=str(days[0]),
         last_day=str(days[-1]),
         undated=len(dated.undated),

@@ -46,10 +46,25 @@ def _verdict(report: AuditReport) -> str:
     parts = [f"{number} {level}{'s' if number > 1 else ''}" for number, level in counts if number]
     if not parts:
         read = " in the logs that could be read" if report.unread else ""
+        unseen = _unseen(report)
+        if unseen:
+            return f"{unseen}{read}."
         return f"Nothing was found that the agent could not have known{read}."
     if not count_level(report.findings, "error"):
         return f"No error, but {' and '.join(parts)}."
     return f"The agent was shown what it could not have known: {', '.join(parts)}."
+
+
+def _unseen(report: AuditReport) -> str:
+    """Return the statement that a log lacks what tools showed the agent; empty if it has that."""
+    if report.texts_by_role["tool"]:
+        return ""
+    if not report.texts_by_role["prompt"]:
+        return "What the agent was shown is not in this log: it holds only replies"
+    return (
+        "What the agent was shown is not in this log beyond its prompts: it holds no tool results."
+        " The prompts name nothing that the agent could not have known"
+    )
 
 
 def _scope(report: AuditReport) -> str:

@@ -21,7 +21,7 @@ from ktdeval_audit.date_evidence import REACH, Evidence, evidence_of, is_complet
 from ktdeval_audit.decision_days import DatedText
 from ktdeval_audit.findings import excerpt, place_of
 from ktdeval_audit.log_types import Role
-from ktdeval_audit.named_dates import DayOfYear, Unit, days_of_year, named_dates
+from ktdeval_audit.named_dates import DayOfYear, NamedDate, Unit, days_of_year, named_dates
 from ktdeval_audit.run_days import is_bound, is_refused
 
 Masked = Literal["names", "dates", "both"]
@@ -40,6 +40,12 @@ _CONTEXT = 120  # number of characters searched before a day without a year
 _BESIDE = 25
 _LAST_YEAR = re.compile(
     r"\b(?:last|previous|prior|that) year|year (?:ago|earlier)|去年|上年|同年", re.I
+)
+_COMPANY = re.compile(
+    r"\b(?:revenues?|earnings|EPS|results?|guidance|outlook|sales|margins?|profits?|net income"
+    r"|bookings|orders|deliver(?:y|ies)|shipments|subscribers|dividends?|buybacks?|report(?:s|ed)?"
+    r"|Inc|Corp|plc|Ltd|AG|NV|SE)\b|\$[A-Z]{1,5}\b|净利|营收|财报|季报|业绩",
+    re.IGNORECASE,
 )
 _SOON = 31  # within this number of days, a date without a year rarely belongs to a different year
 
@@ -101,7 +107,8 @@ def _later(text: str, day: date) -> Iterator[_LaterDate]:
     """Yield the dates in a text that are after a given day."""
     for named in named_dates(text):
         first = named.first
-        if named.is_fiscal:
+        is_fiscal = named.is_fiscal or _is_of_company(text, named)
+        if is_fiscal:
             first = first.replace(year=first.year - 1)
 
         bounds = (named.start, named.end)
@@ -113,7 +120,7 @@ def _later(text: str, day: date) -> Iterator[_LaterDate]:
             yield _LaterDate(
                 *bounds, first, named.unit, evidence, is_refused=is_refused(text, *bounds)
             )
-        elif named.last > day and not named.is_fiscal and is_completed(text, *bounds):
+        elif named.last > day and not is_fiscal and is_completed(text, *bounds):
             yield _LaterDate(*bounds, named.last, named.unit, "known", is_over=True)
 
     for each in days_of_year(text):
@@ -123,6 +130,19 @@ def _later(text: str, day: date) -> Iterator[_LaterDate]:
             continue
         if evidence_of(text, *bounds) == "known":
             yield _LaterDate(*bounds, coming, "day", "known", has_year=False)
+
+
+def _is_of_company(text: str, named: NamedDate) -> bool:
+    """Return whether the words around a quarter or half-year make it a company's, whose years begin
+    when it likes: NVIDIA's second quarter of 2026 ended in July 2025.
+    """
+    if named.unit not in ("quarter", "half"):
+        return False
+
+    first = max(0, named.start - _CONTEXT)
+    before = text[first : named.start].rpartition("\n")[2]
+    after = text[named.end : named.end + _CONTEXT].partition("\n")[0]
+    return _COMPANY.search(f"{before} {after}") is not None
 
 
 def _is_of_other_year(text: str, each: DayOfYear, year: int) -> bool:

@@ -11,7 +11,7 @@ from ktdeval_audit.decision_days import FIELDS, LATE_FIELDS
 from ktdeval_audit.log_files import LogRecord, objects_in, read_records
 from ktdeval_audit.log_types import AgentLog
 from ktdeval_audit.readers import run_folder
-from ktdeval_audit.readers.decisions import read_decisions, read_named
+from ktdeval_audit.readers.decisions import NO_DECISION, read_decisions, read_named
 from ktdeval_audit.readers.fields import text_paths
 from ktdeval_audit.readers.forms import CHAT, NAMES, form_named, form_of
 from ktdeval_audit.readers.log_folder import read_folder
@@ -62,6 +62,11 @@ def _read_file(path: Path, kind: str | None, named: Mapping[str, str] | None) ->
         reading = read_decisions(records, form)
 
     if not reading.decisions:
+        left_out = [note for note in reading.notes if NO_DECISION in note]
+        if left_out:
+            said = " ".join(left_out)
+            raise UsageError(f"{path}: holds no decision. {said} Audit a log of calls")
+
         why = _why_nothing(kind or name, records, named)
         if path.suffix.lower() in _TABLES and not any(_has_known_key(each) for each in records[:1]):
             why = "no name in its first line is that of a text or a day; name a log of an agent"

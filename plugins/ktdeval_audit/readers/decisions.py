@@ -9,10 +9,11 @@ conversation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from ktdeval.cards import count
 from ktdeval.values import JsonValue
 from ktdeval_audit.decision_days import own_day
 from ktdeval_audit.log_files import LogRecord
@@ -22,7 +23,13 @@ from ktdeval_audit.readers.forms import LogForm
 from ktdeval_audit.readers.records import LogItem, find_items, is_event
 from ktdeval_audit.readers.spans import Span, read_span, trace_texts
 from ktdeval_audit.readers.texts import REPEATS, TextReader, read_each_once
-from ktdeval_audit.readers.words import holds_messages, is_message, kind_of, plain_word
+from ktdeval_audit.readers.words import (
+    holds_messages,
+    is_message,
+    kind_of,
+    other_kind_of,
+    plain_word,
+)
 
 _THREADS = (
     "conversation_id",
@@ -66,6 +73,7 @@ _MODELS = (
     "extra.metadata.ls_model_name",
     "metadata.ls_model_name",
 )
+NO_DECISION = "left out: no decision"
 _SYNTHETIC = "<synthetic>"  # error messages from Claude Code, which are not from a model
 _UNNAMED = "conversation "  # name prefix for a record without a name
 
@@ -80,8 +88,8 @@ class LogReading:
 
 def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
     """Return the decisions in a log, in the order in which they begin."""
-    items = list(find_items(records, form))
     reading = LogReading()
+    items = list(_without_others(find_items(records, form), reading.notes))
     if form.has_spans:
         found = _read_traces(items, form)
     else:
@@ -95,6 +103,22 @@ def read_decisions(records: Sequence[LogRecord], form: LogForm) -> LogReading:
         else:
             reading.decisions.append(decision)
     return reading
+
+
+def _without_others(items: Iterable[LogItem], notes: list[str]) -> Iterator[LogItem]:
+    """Yield the items that may belong to a decision. At the end, add a note that counts settings and
+    preference pairs: nobody decided in them.
+    """
+    others: Counter[str] = Counter()
+    for item in items:
+        kind = other_kind_of(item.value)
+        if kind:
+            others[kind] += 1
+        else:
+            yield item
+
+    for kind, number in others.items():
+        notes.append(f"{count(number, 'record')} with {kind} {NO_DECISION}.")
 
 
 def _read_traces(items: Sequence[LogItem], form: LogForm) -> Iterator[LoggedDecision]:

@@ -21,8 +21,8 @@ from ktdeval_audit.readers.words import (
     role_of,
 )
 
-REPEATS = ("streamevent", "eventmsg", "turncontext")
-"""Types of events that repeat messages or contain only settings."""
+REPEATS = ("streamevent", "eventmsg", "turncontext", "summary")
+"""Types of events that repeat messages, title a session, or contain only settings."""
 
 _ARGUMENTS = (
     "arguments",

@@ -49,6 +49,14 @@ _PART_WORDS: Mapping[Part, str] = {
     "reply": "response responses completion completions output outputs choices candidates"
     " generations reply answer result modeloutput outputmessages llmresponse llmoutput",
 }
+_PAIRS = ({"chosen", "rejected"}, {"preferred", "dispreferred"}, {"preferred", "rejected"})
+#: keys of the part `content` that hold what somebody said, not what a setting is for
+_SAID_KEYS = frozenset(
+    {
+        *("content", "parts", "text", "value", "message", "messagecontent", "reasoningcontent"),
+        *("reasoning", "thinking", "thoughts", "thought", "blocks", "refusal"),
+    }
+)
 _SUFFIX = re.compile(r"(?<=[a-z])message(?:chunk)?$")
 _RESULT = re.compile(
     r"(?:tool|call|function).*(?:results?|outputs?|response|return|execution)$|^observations?$"
@@ -131,6 +139,23 @@ def part_of(key: str) -> Part | None:
     if is_call(word):
         return "call"
     return next((part for part, form in _STATE_PARTS if form.search(word)), None)
+
+
+def other_kind_of(value: Mapping[str, JsonValue]) -> str:
+    """Return what a record holds instead of a decision: `preference pairs` or `settings`. Empty if
+    it may hold a decision.
+
+    Settings have instructions for a model, and neither messages, a prompt nor a reply.
+    """
+    words = set(map(plain_word, value))
+    if any(pair <= words for pair in _PAIRS):
+        return "preference pairs"
+
+    parts = {part_of(key) for key in value} - {None}
+    is_described = bool(parts) and words.isdisjoint(_SAID_KEYS)
+    if is_described and role_of(value) is None and parts <= {"system", "content"}:
+        return "settings"
+    return ""
 
 
 def is_message(value: JsonValue) -> bool:

@@ -59,7 +59,7 @@ def test_one_bad_log_is_named_and_the_others_are_audited(folder: Path) -> None:
 
 
 def test_nothing_is_found_only_in_what_was_read(tmp_path: Path) -> None:
-    write_lines(tmp_path / "a.jsonl", [conversation("Decide.")])
+    write_lines(tmp_path / "a.jsonl", [conversation("Decide.", tool="quiet")])
     (tmp_path / "b.jsonl").write_text("{", encoding="utf-8")
     result = _run(tmp_path)
 

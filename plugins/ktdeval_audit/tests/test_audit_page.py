@@ -101,8 +101,8 @@ def test_the_page_has_the_recall_that_every_format_shares() -> None:
     assert f"{count} in each of the six formats" in PAGE
 
 
-def test_the_page_says_what_the_worst_author_of_the_latest_set_met() -> None:
-    latest = [row for row in AUTHORS if row["set"] == AUTHORS[-1]["set"]]
+def test_the_page_says_what_the_worst_author_after_the_rules_of_today_met() -> None:
+    latest = [row for row in AUTHORS if row["set"] in ("seventh", "eighth")]
     recall = min(latest, key=lambda row: int(row["found"]) / int(row["leaks"]))
     alarms = max(latest, key=lambda row: int(row["accused"]) / int(row["clean"]))
 

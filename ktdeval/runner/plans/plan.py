@@ -21,6 +21,7 @@ from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.plans.additional_models import own_model
 from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.lot_costs import notes_on_lots
 from ktdeval.runner.plans.warm_up_notes import missing_warm_ups
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.task_api.scoring import (
@@ -211,6 +212,8 @@ def make_plan(
         windows = dict.fromkeys(spec.window for spec in specs if spec.window is not None)
         notes.extend(_short_histories(snapshot, windows))
         notes.extend(_names_of_one_day(snapshot, specs))
+        traded = [task for task in tasks.values() if not is_scoring(task)]
+        notes.extend(notes_on_lots(traded, snapshot, windows))
 
     for task in tasks.values():
         notes.extend(missing_warm_ups(task, [spec for spec in specs if spec.task == task.name]))

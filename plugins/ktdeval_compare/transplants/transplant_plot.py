@@ -26,8 +26,8 @@ _MEASURES = {
 
 
 def curve_svg(file: TransplantFile) -> bytes | None:
-    """Return the plot as SVG, with one panel per task, or None if vl-convert (in the extra
-    `report`) is not installed.
+    """Return the plot as SVG, with one panel per task that has returns. None if no task has any, or
+    if vl-convert (in the extra `report`) is not installed.
     """
     if renderer() is None:
         return None
@@ -35,7 +35,13 @@ def curve_svg(file: TransplantFile) -> bytes | None:
     parts = []
     for task in dict.fromkeys(line.task for line in file.lines):
         own = [line for line in file.lines if line.task == task]
+        if all(getattr(line, name).value is None for line in own for name in _MEASURES):
+            continue
+
         parts.append({**_curves(own), "title": f"{task}: {file.model}, transplanted"})
+
+    if not parts:
+        return None
 
     titles = ". ".join(part["title"] for part in parts)
     return svg_of(whole_spec(below_each_other(parts), titles)).encode()

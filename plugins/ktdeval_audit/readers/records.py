@@ -118,8 +118,12 @@ def _find_texts(value: JsonValue, fields: Fields, level: int = 0) -> Iterator[Fo
         yield from _find_texts(rows, below, level + 1)
         return
     for key, inner in value.items():
-        day = {"day": key} if _DAY.fullmatch(key) else {}
-        yield from _find_texts(inner, {**below, **day}, level + 1)
+        if not isinstance(inner, list | Mapping):  # a table may have very many columns
+            continue
+
+        # copied only for a day: copies for each of many keys take quadratic time
+        its_fields = {**below, "day": key} if _DAY.fullmatch(key) else below
+        yield from _find_texts(inner, its_fields, level + 1)
 
 
 def is_event(value: JsonValue) -> bool:

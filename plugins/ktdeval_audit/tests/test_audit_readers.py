@@ -6,6 +6,7 @@ import json
 import pickle
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from ktdeval_audit.audit import AuditSettings, audit_log
 from ktdeval_audit.decision_days import date_log
 from ktdeval_audit.log_types import AgentLog
 from ktdeval_audit.readers import read_log
+from ktdeval_audit.readers.records import _find_texts
 from support.audit.audit_play import FILES, conversation, day, write_lines
 
 REAL = {
@@ -669,3 +671,14 @@ def test_a_log_without_texts_is_said_to_have_none(
 
     with pytest.raises(UsageError, match=f"read as {kind}, the log has no messages with text"):
         read_log(path, kind)
+
+
+def test_fields_of_a_record_are_not_copied_for_each_of_its_keys() -> None:
+    lists: dict[str, Any] = {
+        f"c{number}": [{"role": "user", "content": "x"}] for number in range(9)
+    }
+
+    found = [fields for _, fields in _find_texts({"model": "m", **lists}, {})]
+
+    assert len(found) == 9
+    assert all(each is found[0] for each in found)

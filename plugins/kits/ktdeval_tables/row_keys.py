@@ -37,8 +37,8 @@ _NAMES = frozenset({
 """Words in the names of columns that divide rows even if no rows conflict."""
 _OF_A_ROW = frozenset({
     "action", "analysis", "category", "class", "comment", "comments", "cond", "condition",
-    "country", "description", "exchange", "explanation", "industry", "message", "note", "notes",
-    "rationale", "reason", "reasoning", "reasons", "region", "remark", "remarks", "sector",
+    "country", "currency", "description", "exchange", "explanation", "industry", "message", "note", "notes",
+    "rationale", "reason", "reasoning", "reasons", "region", "remark", "remarks", "sector", "segment",
     "signal", "signals", "status", "tag", "tags", "trigger", "type", "weekday",
     "原因", "备注", "理由", "行业", "板块", "交易所", "类型",
 })  # fmt: skip
@@ -177,11 +177,16 @@ def words_in(name: str) -> frozenset[str]:
     return frozenset([*words, *(word.removesuffix("s") for word in words)])
 
 
+def describes_row(name: str) -> bool:
+    """Return whether a column describes a row or an asset by its name, such as `exchange`."""
+    return not _OF_A_ROW.isdisjoint(words_in(name))
+
+
 def may_be_key(name: str, cells: pd.Series) -> bool:
     """Return whether a column's cells can be names of accounts: words or whole numbers, all
     filled.
     """
-    if not _OF_A_ROW.isdisjoint(words_in(name)) or (cells == "").any():
+    if describes_row(name) or (cells == "").any():
         return False
     are_whole = cells.str.fullmatch(_INTEGER)
     return bool((are_whole | ~cells.str.fullmatch(_FIGURE)).all())

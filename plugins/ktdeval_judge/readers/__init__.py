@@ -15,7 +15,7 @@ import pandas as pd
 from ktdeval.errors import DataError
 from ktdeval.values import content_hash, file_sha256
 from ktdeval_judge.declared import Declared
-from ktdeval_judge.readers.advice import without_form
+from ktdeval_judge.readers.advice import without_form, without_sizes
 from ktdeval_judge.readers.forms import FORMS, FormOptions, form_of, read_form, without_flows
 from ktdeval_judge.readers.frames import RETURNS_ONLY
 from ktdeval_judge.readers.kept_rows import FileTables, column_values, kept_files, named_tables
@@ -441,6 +441,9 @@ def _formless(file: Path, tables: Sequence[RoleTable]) -> DataError:
     if len(tables) == 1 and "date" in tables[0].roles and "code" not in tables[0].roles:
         taken = [column for columns in tables[0].roles.values() for column in columns]
         advice = without_form(tables[0].table, taken) or advice
+    if len(tables) == 1 and "side" in tables[0].roles:
+        taken = [column for columns in tables[0].roles.values() for column in columns]
+        advice = without_sizes(tables[0].table, taken)
     return DataError(
         f"{file}: contains no decision, trade or account value; write one of: {FORMS}; "
         f"{'; '.join(shown)}; {advice}"

@@ -10,7 +10,7 @@ import pandas as pd
 from ktdeval_tables.cell_tables import CellTable
 from ktdeval_tables.days import looks_like_day
 from ktdeval_tables.numbers import parse_figures
-from ktdeval_tables.row_keys import quoted
+from ktdeval_tables.row_keys import describes_row, quoted
 
 _CODE = re.compile(r"(?=.*[A-Z0-9])[A-Z0-9][A-Z0-9._:/=^-]{0,19}")
 _PLAIN = re.compile(r"[0-9.]{1,5}|[0-9]{7,}")
@@ -29,7 +29,7 @@ def code_columns(table: CellTable) -> list[str]:
     for column in table.header:
         cells = table.cells[column].head(_HEAD)
         filled = cells[cells != ""]
-        if filled.empty or len(filled) < len(cells) or column == "":
+        if filled.empty or len(filled) < len(cells) or column == "" or describes_row(column):
             continue
         if all(_CODE.fullmatch(cell) and not _PLAIN.fullmatch(cell) for cell in filled):
             is_word = set(filled.str.lower()) & _MOST_WORDS
@@ -63,8 +63,10 @@ def without_codes(table: CellTable) -> str:
     return "write one row per day and code, or, if the file is of one asset, name it: --code CODE"
 
 
-def without_days(table: CellTable, role: str) -> str:
-    """Return advice for a table without a known column of days."""
+def without_days(table: CellTable, role: str, *, has_exit: bool) -> str:
+    """Return advice for a table without a known column of days. `has_exit`: whether rows have the
+    price of an exit.
+    """
     months = [name for name in table.header if name[:3].lower() in _MONTHS]
     years = [name for name in table.header if table.cells[name].str.fullmatch(_YEAR).all()]
     if len(months) >= _MOST_MONTHS and years:
@@ -73,6 +75,9 @@ def without_days(table: CellTable, role: str) -> str:
             "as month,return: 2022-01,-1.2%"
         )
     columns = day_columns(table)
+    if has_exit and len(columns) == 2:
+        pair = f"entry_date={columns[0]},exit_date={columns[1]}"
+        return f"if these are the days of entry and exit: --map {quoted(pair)}"
     if len(columns) == 1:
         return f"its days look like those in {columns[0]!r}: --map {quoted(f'{role}={columns[0]}')}"
     if columns:
@@ -98,6 +103,21 @@ def without_form(table: CellTable, taken: Collection[str]) -> str:
     if not options:
         return ""
     return f"if one account has these values: {' or '.join(options[:4])}"
+
+
+def without_sizes(table: CellTable, taken: Collection[str]) -> str:
+    """Return advice for a table whose rows buy and sell, but have no known column of sizes. `taken`:
+    columns that have a role.
+    """
+    options = []
+    for column in table.header:
+        numbers, bad = parse_figures(table.cells[column], table.decimal)
+        # an empty cell is not above zero
+        if column not in taken and not bad.any() and (numbers > 0).all():
+            options.append(f"--map {quoted(f'shares={column}')}")
+    if not options:
+        return "rows buy and sell, but no column has their sizes: add a column shares"
+    return f"rows buy and sell; name the column of their sizes: {' or '.join(options[:4])}"
 
 
 def _role_of(numbers: pd.Series) -> str:

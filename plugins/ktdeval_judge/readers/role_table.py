@@ -210,7 +210,7 @@ class RoleTable:
         """Return an error that says that the table lacks a role."""
         if role == "date":
             words = "has no column of days (date, datetime, timestamp)"
-            advice = without_days(self.table, "date")
+            advice = without_days(self.table, "date", has_exit="exit price" in self.roles)
             return DataError(
                 f"{self.place}: {words}; {advice}; {self.shown}; for a file of a known program, "
                 "give --from"

@@ -138,7 +138,7 @@ a word for a day: wrong.csv: line 2: column date: 'Tuesday' is not a date; write
 a side that is none: wrong.csv: line 2: column side: expected buy or sell, was 'up'; drop rows without a trade
 cash without a side: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, cash; assign columns with --map ROLE=COLUMN
 cash below zero: wrong.csv: line 2: column cash: expected a number above zero, was '-5'
-cash for what has no close: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, side, cash; assign columns with --map ROLE=COLUMN
+cash for what has no close: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, side, cash; rows buy and sell, but no column has their sizes: add a column shares
 a negative price: wrong.csv: line 2: column price: expected a number above zero, was '-1'
 a price of zero: wrong.csv: line 2: column price: expected a number above zero, was '0'
 a trade of nothing: wrong.csv: line 2: column qty: expected a number other than zero, was '0'

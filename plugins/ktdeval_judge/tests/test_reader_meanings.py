@@ -295,3 +295,20 @@ def test_the_last_price_of_an_open_position_is_never_its_entry(tmp_path: Path) -
     assert "choose --map price='entry_price'" in words
     found = read(tmp_path, text, ReadOptions(roles={**named, "price": "entry_price"}))
     assert trades_of(found) == ROUND_TRIP[:1]
+
+
+def test_advice_on_days_of_trades_names_entry_and_exit(tmp_path: Path) -> None:
+    text = "Begun,Finished,Stock,Trade Price,Exit Price\n2025-06-09,2025-06-24,AAPL,204.39,202.59\n"
+    assert "--map entry_date=Begun,exit_date=Finished" in refusal(tmp_path, text)
+
+
+def test_sizes_are_never_advised_as_account_values(tmp_path: Path) -> None:
+    text = "date,side,price,pieces\n2025-06-09,buy,204.39,100\n2025-06-24,sell,202.59,100\n"
+    words = refusal(tmp_path, text)
+    assert "--map shares=pieces" in words
+    assert "nav=" not in words.partition("its columns")[2]
+
+
+def test_an_exchange_is_never_advised_as_a_code(tmp_path: Path) -> None:
+    text = "date,Exchange,paper,side,shares,price\n2025-06-09,NSE,AAPL,buy,1,204\n"
+    assert "--map code=paper" in refusal(tmp_path, text)

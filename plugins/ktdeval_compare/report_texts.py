@@ -40,7 +40,7 @@ def compare_parts(report: CompareReport) -> Iterator[Part]:
     yield make_table("tests", unless_alone(report.tests, "task"), report.alpha)
     yield (
         "  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips;"
-        " verdict: by Holm p"
+        " tests two-sided; verdict: by Holm p"
     )
     yield ""
     yield "Daily returns (mean over seeds): difference of annualised Sharpe ratios"

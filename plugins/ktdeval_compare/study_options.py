@@ -30,7 +30,7 @@ class LevelOptions:
     alpha: float = flag(
         0.05,
         type=FiniteNumber(0.0001, 0.5),
-        help="significance level; intervals have level 1 - alpha",
+        help="two-sided significance level; intervals have level 1 - alpha",
     )
 
 

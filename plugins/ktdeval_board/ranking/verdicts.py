@@ -55,7 +55,9 @@ def verdict(systems: Mapping[str, Vector], references: Sequence[Reference], leve
         said = [_words(" or ".join(better), [], len(systems))]
     said += [f"{name}: not tested, {reason}" for name, reason in untested.items()]
     days = len(references[0].returns)
-    return f"{'; '.join(said)} (mean daily return over {days} days, at a level of {percent(level, 'g')})."
+    # the test is two-sided, and only the side of higher returns counts as beating
+    levels = f"two-sided level of {percent(level, 'g')}, {percent(level / 2, 'g')} one-sided"
+    return f"{'; '.join(said)} (mean daily return over {days} days, at a {levels})."
 
 
 def _words(name: str, winners: Sequence[str], count: int) -> str:

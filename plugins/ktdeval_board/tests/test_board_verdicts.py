@@ -33,7 +33,10 @@ def test_a_planted_gain_is_found_and_a_planted_loss_is_no_gain(gains, expected) 
     *systems, index, chance = noise(3, 200, 5)
     named = {name: own + gain for name, own, gain in zip("ABC", systems, gains, strict=True)}
     sentence = verdict(named, references(index, chance), LEVEL)
-    assert sentence == f"{expected} (mean daily return over 200 days, at a level of 5 %)."
+    assert (
+        sentence
+        == f"{expected} (mean daily return over 200 days, at a two-sided level of 5 %, 2.5 % one-sided)."
+    )
 
 
 def test_many_winners_are_counted_and_five_are_named() -> None:
@@ -74,6 +77,6 @@ def test_a_table_compares_its_ranked_systems_with_its_random_baseline() -> None:
         series[entries[-1].card_id] = make_series(entries[-1], daily)
 
     tables = ranked_tables(make_board(entries), series)
-    expected = "1 of 2 beat random traders: house/best (mean daily return over 80 days, at a level of 5 %)."
+    expected = "1 of 2 beat random traders: house/best (mean daily return over 80 days, at a two-sided level of 5 %, 2.5 % one-sided)."
     assert tables["all"]["verdict"] == expected
     assert ranked_tables(make_board(entries))["all"]["verdict"] == ""

@@ -26,8 +26,8 @@ _WIDEST = 50
 def luck_parts(report: LuckReport) -> Iterator[Part]:
     """Yield the parts of the `compare luck` report."""
     yield (
-        "Luck and selection: medians over episodes; psr, dsr: probability that the true Sharpe"
-        " ratio is above 0, above luck"
+        "Luck and selection: medians over episodes; psr, dsr: one-sided probability that the true"
+        " Sharpe ratio is above 0, above luck"
     )
     yield make_table("luck", report.cards, cells={"trials a window": _trials})
     yield f"  rank by return against rank by selection: {_agreement(report.ranks)}"

@@ -72,7 +72,7 @@ Paired differences, first - second, over windows, each the median over its seeds
   total_return  house/one  house/two    10  -5.950  %  -6.450 … -5.450   -1.00  0.0020  0.0020  0.0059  0.0059  house/two better
   total_return  house/one  house/three  10  -0.781  %  -3.471 … +1.207   -0.27  0.4922  0.3457  0.4922  0.4922  tied
   total_return  house/two  house/three  10  +5.131  %  +2.990 … +6.942   +0.96  0.0039  0.0039  0.0078  0.0059  house/two better
-  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips; verdict: by Holm p
+  shift: Hodges-Lehmann; effect: rank-biserial, -1 … 1; p: Wilcoxon; flip p: sign flips; tests two-sided; verdict: by Holm p
 
 Daily returns (mean over seeds): difference of annualised Sharpe ratios
   house/one, house/two: not tested: house/one: no ledgers next to the card

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 import ktdeval
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
+from ktdeval.stats import annualisation_problem
 from ktdeval.values import convert_value, places
 from ktdeval_live.days.clock import in_text
 from ktdeval_live.days.market_sessions import Session, due
@@ -34,7 +37,8 @@ from ktdeval_live.record.decision_records import DecisionRecord
 from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answers
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_kind import can_be_ranked
-from ktdeval_live.results.card_types import LiveCard
+from ktdeval_live.results.card_types import LiveCard, LiveFigure, ResultPart
+from ktdeval_live.results.daily_results import EntryResult
 from ktdeval_live.results.settled_cards import LEVEL, SettledTest, differences, settle_test
 
 _LATEST = 20
@@ -228,6 +232,7 @@ def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple
     parts = zip(settled.cards, settled.results, entry_days, ranks, strict=True)
     for card, result, days, rank in parts:
         plan = result.entry.plan
+        results = shown_results(card, result)
         entry = PageEntry(
             entrant=card.entrant,
             market=card.market.name,
@@ -237,8 +242,8 @@ def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple
             labels=tuple(card.labels),
             evidence=card.evidence.level,
             days=card.days,
-            results=card.results,
-            sharpe_ends=sharpe_ends(result, card.results.sharpe.value),
+            results=results,
+            sharpe_ends=sharpe_ends(result, results.sharpe.value),
             states=days.states,
             uncounted=days.uncounted,
             equity=equity_of(result),
@@ -249,6 +254,14 @@ def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple
         entries.append(entry)
 
     return tuple(entries)
+
+
+def shown_results(card: LiveCard, result: EntryResult) -> ResultPart:
+    """Return a card's figures as shown: no Sharpe ratio of too few days."""
+    problem = annualisation_problem(int(result.counted.sum()), float(result.days_a_year))
+    if problem is None:
+        return card.results
+    return replace(card.results, sharpe=LiveFigure(value=None, reason=problem))
 
 
 def _ranks(cards: Sequence[LiveCard]) -> list[int | None]:

@@ -22,6 +22,7 @@ from ktdeval.cards.card_reading import (
     parse_card as parse_card,
     validate_card as validate_card,
 )
+from ktdeval.cards.claims import account_claims as account_claims
 from ktdeval.cards.fields.activity import (
     episode_tokens as episode_tokens,
     not_counted as not_counted,

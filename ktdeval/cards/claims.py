@@ -4,13 +4,15 @@ measurement shows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.words import read_words
 from ktdeval.cards.table_types import count, percent, tally
+from ktdeval.market.delistings import DELISTING_REPAIR
 from ktdeval.stats.factorial_effects import Span, effective_count, overlap_correlation
 from ktdeval.stats.memory_limits import memory_limits
+from ktdeval.trading.stale_values import most_stale
 
 # ---- nothing decided or traded
 
@@ -40,6 +42,52 @@ def silence_claim(card: TradingCard | ScoringCard) -> str:
         return f"No trade: no order in {count(coverage.steps_decided, 'decision')}. {_WHERE}"
 
     return f"No trade of {count(orders.submitted, 'order')}: {tally(orders.rules)}. {_WHERE}"
+
+
+# ---- orders and values on which the figures rest
+
+
+def account_claims(card: TradingCard | ScoringCard) -> Iterator[str]:
+    """Yield the sentences on what an account's figures rest on: nothing decided or traded, orders
+    mostly rejected, holdings without a bar.
+    """
+    sentences = [silence_claim(card)]
+    if isinstance(card, TradingCard):
+        sentences += [rejection_claim(card), stale_claim(card)]
+
+    yield from filter(None, sentences)
+
+
+def rejection_claim(card: TradingCard) -> str:
+    """Return the sentence stating that one rule rejected most orders; empty if no rule did."""
+    main = card.orders.main_rejection
+    if main is None or silence_claim(card):
+        return ""
+
+    rule, rejected = main
+    advice = ""
+    if rule == "lot":
+        advice = " Give the account more cash: one lot costs more than the weights ordered."
+    return (
+        f"Orders: {rejected:,} of {card.orders.submitted:,} were rejected by one rule ({rule}), so"
+        f" the figures describe the orders that it left.{advice}"
+    )
+
+
+def stale_claim(card: TradingCard) -> str:
+    """Return the sentence on holdings without a bar at the last close; empty if they are small."""
+    stale = most_stale(episode.stale for episode in card.episodes)
+    if stale is None or not stale.is_large:
+        return ""
+
+    where = ", in the episode with most" if len(card.episodes) > 1 else ""
+    sentence = f"Value: {stale.words}{where}."
+    if any(repair.startswith(DELISTING_REPAIR) for repair in card.snapshot.repairs):
+        return sentence
+    return (
+        f"{sentence} What was delisted may be worth far less: `ktdeval data make …"
+        " --delisting-return` sets its value."
+    )
 
 
 # ---- memory

@@ -132,7 +132,8 @@ def card_difference(
 
     A recorded card written before `deciders` existed must still match the labels and eligibility
     that follow from its deciders. An interval that was recorded before one day could leave none is
-    not compared (`has_earlier_intervals`).
+    not compared (`has_earlier_intervals`). One written before `assumptions` existed must
+    still match the eligibility that follows from them, and the label on holdings without a bar.
     """
     recomputed = cast("Mapping[str, JsonValue]", _with_earlier_intervals(recorded, recomputed))
     comparable = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
@@ -141,7 +142,12 @@ def card_difference(
 
     if "deciders" in comparable.keys() - recorded.keys():
         del comparable["deciders"]
-        comparable["episodes"] = _without_served(comparable["episodes"])
+        comparable["episodes"] = _without_part(comparable["episodes"], "served")
+
+    if "assumptions" in comparable.keys() - recorded.keys():
+        del comparable["assumptions"]
+        comparable["episodes"] = _without_part(comparable["episodes"], "stale")
+        comparable["labels"] = _without_newer_labels(comparable["labels"])
 
     return _difference(recorded, comparable, text, is_close)
 
@@ -176,13 +182,25 @@ def _with_earlier_intervals(recorded: object, recomputed: object) -> object:
     return recomputed
 
 
-def _without_served(episodes: JsonValue) -> JsonValue:
-    """Return episodes in the form used on cards written before `deciders` existed."""
+def _without_part(episodes: JsonValue, part: str) -> JsonValue:
+    """Return episodes in the form used on cards written before they had the field `part`."""
     before: list[JsonValue] = []
     for episode in cast("Sequence[Mapping[str, JsonValue]]", episodes):
-        before.append({name: value for name, value in episode.items() if name != "served"})
+        before.append({name: value for name, value in episode.items() if name != part})
 
     return before
+
+
+_REPEATED_LABELS = frozenset({"fills at a known price", "mostly rejected"})
+"""Labels that a reader of a card without `assumptions` can derive from its task or orders: a card
+hides nothing by their absence. Fills that exclude a card from ranking change its eligibility, too.
+"""
+
+
+def _without_newer_labels(labels: JsonValue) -> JsonValue:
+    """Return labels in the form used on cards written before `assumptions` existed."""
+    listed = cast("Sequence[str]", labels)
+    return [label for label in listed if label not in _REPEATED_LABELS]
 
 
 def value_difference(recorded: object, recomputed: object) -> str | None:

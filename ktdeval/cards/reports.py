@@ -8,7 +8,7 @@ from msgspec import UnsetType
 
 from ktdeval.cards.assembly import AnyCard, card_rows
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.claims import memory_claim, silence_claim
+from ktdeval.cards.claims import account_claims, memory_claim, silence_claim
 from ktdeval.cards.fields.cost import uncounted_tokens as unpaid_words
 from ktdeval.cards.fields.episode_parts import TradingEpisode
 from ktdeval.cards.fields.episodes import missing_notes
@@ -46,7 +46,7 @@ _LONGEST_UNIT = 6
 def trading_report(card: TradingCard) -> Report:
     """Return the report on a valid trading card."""
     grids = (*panel(card), _windows_grid(card))
-    sentences = (silence_claim(card), memory_claim(card), return_claim(card))
+    sentences = (*account_claims(card), memory_claim(card), return_claim(card))
     return assemble_report(card, grids, _trading_notes(card), sentences)
 
 

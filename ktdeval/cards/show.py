@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.card_reading import card_kinds
-from ktdeval.cards.claims import silence_claim
+from ktdeval.cards.claims import account_claims
 from ktdeval.cards.fields.rank_eligibility import MAY_BE_RANKED
 from ktdeval.cards.metric_tables import columns_of
 from ktdeval.cards.narrow_tables import column_widths, fit_grid, indent_of
@@ -121,10 +121,7 @@ def _card_notes(card: TradingCard | ScoringCard, with_figures: bool) -> Iterable
     if not card.rankable.value:
         yield report.ranking
 
-    silence = silence_claim(card)
-    if silence:
-        yield silence
-
+    yield from account_claims(card)
     if not with_figures:
         return
 

@@ -90,6 +90,7 @@ from ktdeval.market.venues.execution import (
     presets as presets,
 )
 from ktdeval.market.venues.venue import (
+    FILL_WORDS as FILL_WORDS,
     FILLS_OF_MINUTES as FILLS_OF_MINUTES,
     Fees as Fees,
     FillRule as FillRule,

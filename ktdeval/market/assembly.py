@@ -36,6 +36,7 @@ from ktdeval.market.checks.series_checks import (
 )
 from ktdeval.market.checks.session_checks import drop_non_sessions, shift_days
 from ktdeval.market.checks.unit_advice import drop_amount, match_units
+from ktdeval.market.delistings import apply_delisting_returns
 from ktdeval.market.repair_losses import all_together, with_losses
 from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
 from ktdeval.market.snapshots.snapshot import (
@@ -316,6 +317,13 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
     if close_only:
         notes.append(f"closes only, no open, high or low: {listed_codes(close_only)}")
 
+    ahead = [name for name, venue in raw.rules.items() if venue.looks_ahead]
+    if ahead:
+        notes.append(
+            f"venue {', '.join(ahead)} fills at the close that was decided on: a look-ahead; cards"
+            " are not ranked unless their task prescribes it"
+        )
+
     meta = SnapshotMeta(
         name=raw.name,
         source=raw.source,
@@ -336,7 +344,7 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
     for code in indices:
         index_names[code] = raw.index_names.get(code, INDEX_NAMES.get(code, code))
 
-    return MarketSnapshot(
+    market = MarketSnapshot(
         meta=meta,
         days=days,
         codes=codes,
@@ -354,6 +362,9 @@ def assemble(raw: RawMarket, repairs: Sequence[str] = ()) -> MarketSnapshot:
         price_limits=_price_limits(raw),
         quotes=_quotes(raw),
     )
+    if raw.delisting_returns is None:
+        return market
+    return apply_delisting_returns(market, raw.delisting_returns)
 
 
 def _price_limits(raw: RawMarket) -> PriceLimits:

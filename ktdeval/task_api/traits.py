@@ -76,6 +76,13 @@ class TaskTraits:
             " its cards have a label and are never ranked"
         ),
     )
+    prescribes_fills: bool = option(
+        False,
+        help=(
+            "true if the paper that it follows fills orders at the close that was decided on: its"
+            " cards have a label, but are ranked among themselves"
+        ),
+    )
     adds_positions: bool | None = option(
         None,
         help=(

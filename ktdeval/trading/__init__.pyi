@@ -18,6 +18,11 @@ from ktdeval.trading.market_tape import (
     limit_ppm as limit_ppm,
 )
 from ktdeval.trading.rule_breaches import known_breaches as known_breaches
+from ktdeval.trading.stale_values import (
+    StaleHoldings as StaleHoldings,
+    most_stale as most_stale,
+    stale_holdings as stale_holdings,
+)
 from ktdeval.trading.types import (
     BOOK_NAV as BOOK_NAV,
     DECIDED as DECIDED,

@@ -247,7 +247,7 @@ class Ledger:
 
     def in_units_of(self, market: MarketSnapshot, rules: MarketRules) -> Ledger:
         """Return the ledger with a market's currency and units under these rules."""
-        if rules.has_boards:
+        if rules.has_boards and all(scale == A_SHARE_SCALE for scale in rules.scales):
             return self
 
         traded: set[str | None] = set()

@@ -17,7 +17,7 @@ def ktdeval_venues() -> list[Spec]:
     from ktdeval.market import built_in_venues
 
     return [
-        Spec(name, maker("ktdeval.market:find_venue", name), venue.summary)
+        Spec(name, maker("ktdeval.market:find_venue", name), venue.listed_summary)
         for name, venue in built_in_venues().items()
     ]
 

@@ -52,6 +52,7 @@ from ktdeval_data.bar_column_checks import (
     scale_fixed_prices,
 )
 from ktdeval_data.currency_conversion import convert
+from ktdeval_data.delistings import read_delistings
 from ktdeval_data.identifying_words import read_entity_table
 from ktdeval_data.instruments import Listing, among, read_listing
 from ktdeval_data.membership import (
@@ -175,6 +176,7 @@ def read_long(params: LongParams) -> RawMarket:
         minutes=minutes,
         listed=listing.listed,
         conventions=conventions,
+        delisting_returns=read_delistings(params.delisting_return, listing.codes, reading),
     )
 
     if params.fx is None and params.currency is None:

@@ -39,6 +39,11 @@ _ENTITIES_HELP = (
     "words that reveal an asset in documents: a file with code, kind (name, former, ticker, "
     "product, person), text"
 )
+_DELISTING_HELP = (
+    "value of a holding after the last bar of a code that ends before the market's last day, as the"
+    " return of CRSP's delistings: one figure, such as -0.3, or a file with code, return; without it"
+    " such a holding keeps its last price for ever"
+)
 _CLOSE_HELP = (
     "time of day, with an IANA zone, up to which documents count as known at that day's close"
 )
@@ -202,6 +207,7 @@ class LongParams(DocumentParams):
     assets: Literal["members", "all"] = option(
         "members", help="keep only codes that were members at some time, or all"
     )
+    delisting_return: str | None = option(None, help=_DELISTING_HELP)
     first: str | None = option(None, help="first day to read")
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the name of the bars file")
@@ -239,6 +245,7 @@ class QlibParams(DocumentParams):
     volume: VolumeAs = option("auto", help=_VOLUME_HELP)
     volume_unit: str = option("share", help=_VOLUME_UNIT_HELP)
     amount_unit: str = option("CNY", help=_AMOUNT_UNIT_HELP)
+    delisting_return: str | None = option(None, help=_DELISTING_HELP)
     first: str | None = option(None, help="first day to read")
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the folder's")

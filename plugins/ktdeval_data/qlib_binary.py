@@ -15,6 +15,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError, wrap_os_error
 from ktdeval.market import DayArray, FloatArray, RawMarket
+from ktdeval_data.delistings import read_delistings
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import documents_of
 from ktdeval_data.membership import read_names, replace_former_codes
@@ -64,6 +65,7 @@ def read_qlib(params: QlibParams) -> RawMarket:
         names=names,
         documents=documents_of(params, {}, normalise_codes, reading, names),
         conventions=conventions,
+        delisting_returns=read_delistings(params.delisting_return, normalise_codes, reading),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ktdeval.runner import JUDGEMENT, load_result
+from ktdeval.trading import StaleHoldings
 from ktdeval.values import Value, format_version
 from ktdeval_judge.printed_figure import JudgedFigure
 
@@ -175,6 +176,8 @@ class JudgeFile(Value):
     declared: DeclaredGap | None = None
     #: why the returns may not be a strategy's, or rest on one day; then they are no evidence
     doubts: tuple[str, ...] = ()
+    #: holdings without a bar at the last close; null: none, or not recorded
+    stale: StaleHoldings | None = None
 
 
 def load_judgement(folder: Path) -> JudgeFile:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from ktdeval.cards import PARTS, load_card
 from ktdeval.errors import DataError
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import FILL_WORDS, MarketSnapshot
 from ktdeval.stats import annualisation_problem
-from ktdeval.trading import Ledger, MarketRules, TradingConfig
+from ktdeval.trading import Ledger, MarketRules, TradingConfig, stale_holdings
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.declared_gap import declared_gap
@@ -89,6 +89,7 @@ def executed_document(
         return_parts=_return_parts(metrics),
         costs=_costs(executed.ledger),
         declared=declared_gap(declared, made, executed.ledger, snapshot, nav),
+        stale=stale_holdings(executed.ledger, snapshot),
         **further,
     )
 
@@ -115,21 +116,12 @@ def rules_words(snapshot: MarketSnapshot, trading: TradingConfig, codes: tuple[s
     venues = {rules.venues[column].name: rules.venues[column] for column in columns}
     words = []
     for name, venue in sorted(venues.items()):
-        words.append(f"{name}: {venue.summary}; fills at the {_FILL_WORDS[venue.fill]}")
+        words.append(f"{name}: {venue.summary}; fills at the {FILL_WORDS[venue.fill]}")
 
     if trading.execution is not None:
         name = getattr(trading.execution, "name", "own")
         words.append(f"execution {name}")
     return "; ".join(words)
-
-
-_FILL_WORDS = {
-    "next_open": "next open",
-    "next_close": "next close",
-    "same_close": "close of the decision (a look-ahead)",
-    "vwap_30m": "mean of the next day's first half hour",
-    "twap_day": "mean of the next day",
-}
 
 
 def _annual(metrics: Mapping[str, Any], name: str, ledger: Ledger) -> Figure:

@@ -55,6 +55,8 @@ def file_objections(file: JudgeFile, found: JudgedFigure, is_look_ahead: bool) -
     doubts = list(file.doubts)
     if is_look_ahead:
         doubts.append(_LOOK_AHEAD)
+    if file.stale is not None and file.stale.is_large:
+        doubts.append(file.stale.words)
     return list(objections(intervals, doubts))
 
 

@@ -348,6 +348,8 @@ def _execution_lines(file: JudgeFile) -> Iterator[str]:
         paid = _percent(file.costs).removeprefix("+")
         yield _line("Costs", f"{paid} of the first account value: commission, duties, interest")
     yield from _describe_unfilled(file)
+    if file.stale is not None:
+        yield f"Assumed: {file.stale.words}."
 
     yield ""
     yield from _luck(file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ktdeval.cards import TradingCard, card_files, load_evaluation, price_index
+from ktdeval.cards import TradingCard, account_claims, card_files, load_evaluation, price_index
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder
@@ -78,6 +78,7 @@ class TearSheets:
         labels: list[str] = []
         if card is not None:
             labels += card.labels
+            notes += account_claims(card)
             dividends = price_index(card.episodes, card.snapshot.days_a_year)
             if dividends:
                 notes.append(f"The benchmark is the index as it is in the data{dividends}")

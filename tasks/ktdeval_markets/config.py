@@ -113,6 +113,14 @@ class MarketConfig(MaskedConfig):
             "code of InvestorBench; null: correct ones"
         ),
     )
+    prescribes_fills: bool = option(
+        False,
+        help=(
+            "true for a task of a paper that fills orders at the close that was decided on; changes"
+            " no result and is no part of the config's hash"
+        ),
+        is_silent=True,
+    )
     trading: AccountConfig = option(
         AccountConfig(), help="account, limits, and overrides of venue rules"
     )

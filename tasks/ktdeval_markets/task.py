@@ -35,6 +35,7 @@ class MarketTask:
         self._config = config
 
     def _traits(self, config: MarketConfig) -> TaskTraits:
+        venue = self.trading.venue
         submission_form = None
         if config.stances.are_asked_for:
             submission_form = attrgetter("form")
@@ -45,6 +46,7 @@ class MarketTask:
             submission_form=submission_form,
             warm_up_from=self._warm_up_from,
             lessons=MarketScene.lessons,
+            prescribes_fills=config.prescribes_fills or (venue is not None and venue.looks_ahead),
             adds_positions=True,  # listed members stay listed whether held or not
         )
 
@@ -53,11 +55,13 @@ class MarketTask:
         hash of the duties table is included if fills may pay duties at the rates of their day.
         """
         venue = self.trading.venue
+        config = to_mapping(self._config)
+        config.pop("prescribes_fills", None)  # changes no result
         files = prompt_texts.files_of(self._config)
         described: dict[str, JsonValue] = {
             "name": self.name,
             "mode": self.mode,
-            **to_mapping(self._config),
+            **config,
             "venue_rules": None if venue is None else to_mapping(venue),
             "prompts": {name: sha256_hex(prompt_texts.text(name)) for name in files},
         }

@@ -20,6 +20,7 @@ from ktdeval.cards.fields.activity import (
     order_rows,
     usage_rows,
 )
+from ktdeval.cards.fields.assumptions import assumption_rows, gather_assumptions
 from ktdeval.cards.fields.attribution import derive_attribution
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.certificate import attached_rows
@@ -53,6 +54,7 @@ from ktdeval.cards.fields.plan import (
     gather_windows,
     market_text,
     registration_text,
+    repair_rows,
     rule_rows,
     target_rows,
     unsent_rows,
@@ -125,12 +127,18 @@ FIELDS: tuple[CardField, ...] = (
         text=lambda block, facts: cutoff_words(facts),
         problems=cutoff_problems,
     ),
-    CardField("snapshot", gather=gather_market, text=market_text),
+    CardField("snapshot", gather=gather_market, text=market_text, rows=repair_rows),
     CardField("windows", gather=gather_windows, rows=window_rows, problems=window_problems),
     CardField("limit", gather=lambda sources: sources.planned[0].limit),
     CardField("seeds", gather=gather_seeds, text=lambda seeds, facts: ", ".join(map(str, seeds))),
     CardField("mask_key", gather=gather_mask_key, text=lambda key, facts: key or ""),
     CardField("registration", gather=gather_registration, text=registration_text),
+    CardField(
+        "assumptions",
+        gather=gather_assumptions,
+        only="trading",
+        rows=assumption_rows,
+    ),
     CardField("rules", gather=lambda sources: sources.inputs.rules, only="trading", rows=rule_rows),
     CardField(
         "certificate",

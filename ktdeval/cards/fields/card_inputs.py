@@ -93,6 +93,8 @@ class CardInputs(EvaluationInputs):
     #: plugin that provides each metric, by metric name; used in error messages
     plugins: Mapping[str, str] = field(default_factory=dict)
     certificate: Attachment = NO_ATTACHMENT  #: what the attached card states
+    #: whether the task prescribes fills at the close that was decided on
+    prescribes_fills: bool = False
     #: transcripts by episode id, for metrics that read conversations
     transcripts: Mapping[str, RecordedTranscript] = field(default_factory=dict)
     resampling: Resampling | None = None  #: of intervals over days; None: today's settings

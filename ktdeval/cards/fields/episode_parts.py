@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import UNSET, Meta, UnsetType, field
 
 from ktdeval.cards.fields.base_types import Count, Counts, Day, EpisodeId, Name
 from ktdeval.cards.fields.medians import EpisodeMetric
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.harness.external_acts import Isolation
+from ktdeval.trading.stale_values import StaleHoldings
 from ktdeval.values.typed_json import Value
 
 
@@ -47,6 +48,17 @@ class Orders(Value, frozen=True):
     def is_any_filled(self) -> bool:
         """Return whether an order was filled, even in part."""
         return bool(self.filled or self.partially_filled)
+
+    @property
+    def main_rejection(self) -> tuple[str, int] | None:
+        """Return the rule that rejected more than half of the orders, with their number; None if
+        there is no such rule. An order that was cut by a rule counts as filled.
+        """
+        for rule, affected in self.rules.items():
+            rejected = affected - self.partially_filled
+            if 2 * rejected > self.submitted:
+                return rule, rejected
+        return None
 
 
 class UsageCounts(Value, frozen=True):
@@ -191,6 +203,8 @@ class TradingEpisode(Finished, frozen=True, kw_only=True):
     #: NAV at the last close, in minor units of the snapshot's currency
     final_nav_minor: int
     orders: Orders
+    #: holdings at the last close that had no bar on that day; absent if there are none
+    stale: StaleHoldings | UnsetType = UNSET
     metrics: dict[str, EpisodeMetric]
 
 

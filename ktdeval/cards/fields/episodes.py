@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from ktdeval.cards.fields.activity import gather_decisions, gather_orders, gather_usage
+from ktdeval.cards.fields.assumptions import gather_stale
 from ktdeval.cards.fields.base_types import Problem, add_counts
 from ktdeval.cards.fields.card_inputs import (
     EvaluationInputs,
@@ -63,6 +64,7 @@ def gather_trading_episodes(sources: TradingSources) -> list[TradingEpisode]:
             last_day=steps[-1].filled_on,
             final_nav_minor=steps[-1].nav_minor,
             orders=gather_orders(steps),
+            stale=gather_stale(ledger, inputs.snapshot),
             metrics=metrics,
         )
         episodes.append(episode)

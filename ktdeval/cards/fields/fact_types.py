@@ -28,6 +28,7 @@ from ktdeval.harness.external_acts import ShownPart
 from ktdeval.harness.traits import DeciderKind
 from ktdeval.market.rules.calendar import parse_day
 from ktdeval.market.sources.writing_systems import Script
+from ktdeval.market.venues.venue import FillRule
 from ktdeval.masking.mask_config import MaskKind
 from ktdeval.task_api.scoring import worst_figure
 from ktdeval.values.secret_free_addresses import Arguments
@@ -413,6 +414,30 @@ class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
     def worst(self) -> float | None:
         """Figure assigned to a sample without a valid answer; None if no figure is the worst."""
         return worst_figure(self.better, self.range, self.unanswered or "worst")
+
+
+class Assumptions(Value, frozen=True):
+    """Assumptions of all finished episodes together."""
+
+    #: rules that gave the prices of their fills, in alphabetical order; empty: no fills
+    fills: list[FillRule]
+    #: whether a short was held in an episode that charged no borrow fee
+    free_shorts: bool
+    #: whether the task prescribes fills at the close that was decided on, as the paper does that it
+    #: follows; absent if it does not
+    prescribed: Literal[True] | UnsetType = UNSET
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Return whether an order filled at a price that its decision had already seen."""
+        return "same_close" in self.fills
+
+    @property
+    def is_unfair(self) -> bool:
+        """Return whether it looks ahead although its task prescribes other fills, so that other
+        cards of the task need not.
+        """
+        return self.looks_ahead and not self.prescribed
 
 
 class Provenance(Value, frozen=True):

@@ -247,6 +247,12 @@ def market_text(snapshot: SnapshotPart | None, facts: AnyFacts) -> str:
     return f"{snapshot.name}, {count(snapshot.assets, 'asset')}, id {snapshot.id[:12]}"
 
 
+def repair_rows(snapshot: SnapshotPart | None, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the row on the changes that the import of the market made; no row if there are none."""
+    if snapshot is not None and snapshot.repairs:
+        yield field_label("snapshot.repairs"), clean(", ".join(snapshot.repairs))
+
+
 # ---- windows
 
 

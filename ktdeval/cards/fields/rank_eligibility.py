@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from ktdeval.cards.fields.assumptions import DECIDED_PRICE_REASON
 from ktdeval.cards.fields.base_types import Name
 from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT, derive_coverage
 from ktdeval.cards.fields.deciders import unranked_reasons
 from ktdeval.cards.fields.plan import NOT_RECORDED, is_declared
-from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
+from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.task import BY_ACCOUNT, never_ranked
 from ktdeval.cards.fields.warning_labels import derive_labels
 from ktdeval.cards.table_types import count
@@ -76,7 +79,16 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
     if facts.task.mask not in (None, "bright"):
         reasons += unranked_reasons(facts.deciders, facts.episodes)
 
-    if "never traded" in derive_labels(basis):
-        reasons.append(NEVER_TRADED)
+    if isinstance(facts, TradingFacts):
+        reasons += _trading_reasons(facts, derive_labels(basis))
 
     return Rankable(value=not reasons, reasons=reasons)
+
+
+def _trading_reasons(facts: TradingFacts, labels: Sequence[str]) -> Iterator[str]:
+    """Yield the reasons that only a trading card can have."""
+    if facts.assumptions and facts.assumptions.is_unfair:
+        yield DECIDED_PRICE_REASON
+
+    if "never traded" in labels:
+        yield NEVER_TRADED

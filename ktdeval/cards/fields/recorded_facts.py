@@ -18,6 +18,7 @@ from ktdeval.cards.fields.episode_parts import (
     TradingEpisode,
 )
 from ktdeval.cards.fields.fact_types import (
+    Assumptions,
     Attachment,
     Calibration,
     Decider,
@@ -93,7 +94,7 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
         return self.mask_key or ""
 
 
-class TradingFacts(Evaluation, frozen=True):
+class TradingFacts(Evaluation, frozen=True, kw_only=True):
     """Fields from which the rest of a trading card follows."""
 
     kind: Literal["trading"]
@@ -106,6 +107,8 @@ class TradingFacts(Evaluation, frozen=True):
     reference: References
     calibration: Calibration
     certificate: Attachment
+    #: what its figures assume; absent on cards written before this field existed
+    assumptions: Assumptions | UnsetType = UNSET
 
     STEP: ClassVar[str] = "step"
     """Name of a step of its episodes."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktdeval.cards.fields.activity import derive_decisions, is_untraded
+from ktdeval.cards.fields.activity import derive_decisions, derive_orders, is_untraded
 from ktdeval.cards.fields.coverage import Coverage, derive_coverage
 from ktdeval.cards.fields.cutoff import cutoff_labels
 from ktdeval.cards.fields.deciders import is_not_isolated
+from ktdeval.cards.fields.episode_parts import Orders
 from ktdeval.cards.fields.fact_types import SnapshotPart
 from ktdeval.cards.fields.plan import is_declared, is_person
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
@@ -15,6 +16,7 @@ from ktdeval.cards.fields.served import is_of_another_model, lacks_own_settings
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
 from ktdeval.cards.fields.task import BY_ACCOUNT, TRANSPLANTED
 from ktdeval.cards.fields.words import read_words
+from ktdeval.trading.stale_values import most_stale
 
 Label = Literal[
     "synthetic",
@@ -42,6 +44,9 @@ TradingLabel = Literal[
     "mask not certified",
     "certificate claimed",
     "identifiable by its account",
+    "fills at a known price",
+    "stale value",
+    "mostly rejected",
 ]
 """Further labels of trading cards."""
 
@@ -60,6 +65,7 @@ def derive_labels(basis: DerivationBasis[AnyFacts]) -> list[str]:
     }
     if isinstance(facts, TradingFacts):
         conditions |= _trading_conditions(facts, coverage)
+        conditions |= _account_conditions(facts, derive_orders(basis))
 
     return [label for label in read_words().labels if conditions.get(label)]
 
@@ -110,4 +116,19 @@ def _trading_conditions(facts: TradingFacts, coverage: Coverage) -> dict[str, bo
         "identifiable by its account": bool(facts.task.config.get(BY_ACCOUNT)),
         "no entity list": hides_assets and facts.snapshot.has_plain_texts,
         "script without names": hides_assets and facts.snapshot.has_unnamed_scripts,
+    }
+
+
+def _account_conditions(facts: TradingFacts, orders: Orders) -> dict[str, bool]:
+    """Return the labels on what the account's figures rest on, and whether each label applies. A
+    card without `assumptions` was written before these labels existed.
+    """
+    if not facts.assumptions:
+        return {}
+
+    stale = most_stale(episode.stale for episode in facts.episodes)
+    return {
+        "fills at a known price": facts.assumptions.looks_ahead,
+        "stale value": stale is not None and stale.is_large,
+        "mostly rejected": orders.main_rejection is not None,
     }

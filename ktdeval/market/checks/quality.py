@@ -41,6 +41,8 @@ from ktdeval.market.checks.unit_advice import unit_advice
 from ktdeval.market.checks.unit_checks import unit_faults
 from ktdeval.market.checks.unit_inference import MOSTLY_WHOLE, in_wholes
 from ktdeval.market.checks.volume_checks import check_impossible_volumes
+from ktdeval.market.delistings import DELISTING_REPAIR
+from ktdeval.market.rules.own_sessions import first_session
 from ktdeval.market.rules.security_kinds import kind_of_security
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray
 from ktdeval.market.sources.raw_tables import (
@@ -152,6 +154,26 @@ def _check_renumbering(raw: RawMarket) -> Iterator[Finding]:
     if pairs:
         about = f"{pairs[0].code},NAME,,{pairs[0].last},{pairs[0].former}"
     yield finding_of("renumbered_codes", len(pairs), map(str, pairs), about)
+
+
+def _check_ends(raw: RawMarket) -> Iterator[Finding]:
+    """Find codes whose bars end before the market's, in order of their last bars."""
+    was_settled = any(repair.startswith(DELISTING_REPAIR) for repair in raw.repairs)
+    is_settled = was_settled or raw.delisting_returns is not None
+    table = raw.table
+    rows = np.full(len(table.codes), -1)
+    np.maximum.at(rows, table.column[table.traded], table.row[table.traded])
+    ended = []
+    for column in np.flatnonzero((rows >= 0) & (rows < len(table.days) - 1)).tolist():
+        later = table.days[rows[column] + 1 :]
+        if first_session(later, str(raw.calendars[column])) is not None:
+            ended.append((rows[column], table.codes[column]))
+
+    if raw.synthetic or is_settled:
+        ended = []
+
+    examples = (f"{code} on {table.days[row]}" for row, code in sorted(ended))
+    yield finding_of("ended_codes", len(ended), examples)
 
 
 def _check_rows(raw: RawMarket) -> Iterator[Finding]:
@@ -494,6 +516,7 @@ def _check_facts_of_one_day(raw: RawMarket) -> Iterator[Finding]:
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
     _check_rows,
     _check_renumbering,
+    _check_ends,
     _check_gaps,
     _check_amount,
     _check_volume,

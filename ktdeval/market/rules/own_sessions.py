@@ -17,7 +17,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshots.snapshot import MarketSnapshot, MarketView
+from ktdeval.errors import DataError
+from ktdeval.market.rules.calendar import sessions
+from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot, MarketView
 
 IntArray = npt.NDArray[np.intp]
 Number = TypeVar("Number", bound=np.generic)
@@ -56,6 +58,42 @@ class SessionGroup:
         if isinstance(self.rows, slice):
             return wanted
         return np.searchsorted(self.rows, wanted)
+
+
+_ALWAYS_OPEN = ("", "24/7")
+
+
+def first_session(days: DayArray, calendar: str) -> int | None:
+    """Return the index of the first of some ascending days on which an exchange was open; None if
+    it was closed on all of them. All days count if the calendar is not known, or does not cover
+    them.
+    """
+    if not len(days):
+        return None
+    if calendar in _ALWAYS_OPEN:
+        return 0
+
+    try:
+        open_days = np.isin(days, sessions(days[0], days[-1], calendar))
+    except DataError:
+        return 0
+
+    return int(np.argmax(open_days)) if open_days.any() else None
+
+
+def ended_codes(market: MarketSnapshot) -> dict[str, int]:
+    """Return the row of the last bar of each code whose exchange had a session after it, up to the
+    market's last day: by code, in order of the row. Codes without any bar are left out.
+    """
+    has_close = np.isfinite(market.close)
+    last_bars = len(market.days) - 1 - np.argmax(has_close[::-1], axis=0)
+    ended = []
+    for column in np.flatnonzero(has_close.any(axis=0)).tolist():
+        row = int(last_bars[column])
+        if first_session(market.days[row + 1 :], market.calendars[column]) is not None:
+            ended.append((row, market.codes[column]))
+
+    return {code: row for row, code in sorted(ended)}
 
 
 _WHOLE = SessionGroup(_ALL, _ALL)

@@ -120,6 +120,9 @@ class RawMarket:
     #: ISO listing day by code, where known
     listed: Mapping[str, str] = field(default_factory=dict)
     conventions: Conventions = AS_THEY_ARE  #: how the columns of the bars were interpreted
+    #: return after the last bar of codes that end before the market: one figure, or by code; None:
+    #: their last price stays
+    delisting_returns: Mapping[str, float] | float | None = None
 
     def __post_init__(self) -> None:
         problems: list[str] = []

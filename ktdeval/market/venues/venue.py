@@ -28,6 +28,14 @@ from ktdeval.market.venues.execution import Execution, ExecutionName, find_execu
 from ktdeval.values.config_options import build, near_matches, option
 
 FillRule = Literal["next_open", "next_close", "same_close", "vwap_30m", "twap_day"]
+FILL_WORDS: Mapping[FillRule, str] = {
+    "next_open": "next open",
+    "next_close": "next close",
+    "same_close": "close of the decision (a look-ahead)",
+    "vwap_30m": "mean of the next day's first half hour",
+    "twap_day": "mean of the next day",
+}
+"""Price of a fill in words, after `the`."""
 #: rules whose prices come from the next day's intraday bars (`ktdeval.trading.minute_fills`)
 FILLS_OF_MINUTES: frozenset[FillRule] = frozenset(("vwap_30m", "twap_day"))
 MAX_SCALE = 10**8
@@ -176,6 +184,20 @@ class Venue:
         if self.calendar == NEVER_CLOSES and kind != "crypto":
             return ""
         return self.calendar
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Return whether orders fill at a price that their decision has already seen."""
+        return self.fill == "same_close"
+
+    @property
+    def listed_summary(self) -> str:
+        """Summary for lists of venues, which names a look-ahead. The summary itself is part of the
+        hash of markets and tasks.
+        """
+        if not self.looks_ahead or "look-ahead" in self.summary:
+            return self.summary
+        return f"{self.summary}: a look-ahead"
 
     @property
     def ticks_per_minor(self) -> int:

@@ -16,6 +16,7 @@ from ktdeval.cards.table_types import UNDEFINED, count
 from ktdeval.errors import UsageError
 from ktdeval.runner.records.result_documents import load_result
 from ktdeval.runner.records.run_file_names import MANIFEST
+from ktdeval.trading.stale_values import StaleHoldings
 from ktdeval.values.format_versions import format_version
 from ktdeval.values.hashes import file_sha256
 from ktdeval.values.strict_json import JsonValue
@@ -81,6 +82,9 @@ class CapitalLine(Value):
     withheld: str | None  #: why returns are withheld
     costs: CostsLine
     other_states: OtherStates
+    #: holdings without a bar at the last close, of the episode with most; null: none, or not
+    #: recorded
+    stale: StaleHoldings | None = None
 
 
 class BreakEven(Value):

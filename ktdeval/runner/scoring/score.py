@@ -62,6 +62,7 @@ from ktdeval.stores.mirror import keep_file
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import ScoringTask, is_scoring
 from ktdeval.task_api.trading_task import Task
+from ktdeval.task_api.traits import task_traits
 from ktdeval.values.config_options import to_mapping, user_path
 from ktdeval.values.files import read_plain
 from ktdeval.values.hashes import content_hash, sha256_hex
@@ -303,6 +304,7 @@ def _trading_inputs(
     return CardInputs(
         **vars(inputs),
         rules=folder.manifest.rules,
+        prescribes_fills=task_traits(task).prescribes_fills,
         ledgers=[folder.load_ledger(spec) for spec in complete],
         metrics=[plugins.make_metric(name) for name in names],
         transcripts={

@@ -27,6 +27,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "ratio": ("split_ratio", "stock splits"),
     "split_to": ("new",),
     "split_from": ("old",),
+    "return": ("delisting_return", "dlret"),
 }
 #: further aliases in files next to the bars, keyed by the file's option: in other files, these
 #: names mean other fields

@@ -31,6 +31,7 @@ from ktdeval.runner import (
     TransplantedTask,
 )
 from ktdeval.stats import MeanEstimate, estimate_mean, overlap_correlation
+from ktdeval.trading import most_stale
 
 Values = npt.NDArray[np.float64]
 Figure = Callable[[TradingCard, TradingEpisode], float | None]
@@ -131,6 +132,7 @@ def capital_line(made: TransplantedTask) -> CapitalLine:
         withheld=withheld,
         costs=CostsLine(**costs),
         other_states=_other_states(made),
+        stale=most_stale(episode.stale for episode in made.card.episodes),
     )
 
 

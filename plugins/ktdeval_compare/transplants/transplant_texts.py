@@ -34,10 +34,12 @@ def transplant_parts(file: TransplantFile) -> Iterator[Part]:
 
 
 def _missing(lines: Sequence[CapitalLine]) -> Iterator[str]:
-    """Yield the reasons why figures are missing."""
+    """Yield the reasons why figures are missing, and what they assume of holdings without a bar."""
     for line in lines:
         if line.withheld is not None:
             yield f"{line.capital:,}: {line.withheld}"
+        if line.stale is not None:
+            yield f"{line.capital:,}: {line.stale.words}"
 
     yearly = [line.annualised_return for line in lines if line.withheld is None]
     reasons = [line.reason for line in yearly if line.value is None]

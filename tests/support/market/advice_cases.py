@@ -422,6 +422,9 @@ def _cases_of_days() -> Iterator[Case]:
         columns=["code", "name", "in_date", "out_date", "code_then"],
     )
     renumbered = {**source(pd.concat(spells)), "names.csv": names}
+    shorter = source(pd.concat([bars(CODES[:1], DAYS[:5]), bars(CODES[1:])]))
+    yield from ways_out("ended_codes", shorter, "--delisting-return")
+    yield Case("ended_codes", renumbered, way="--names", blanks={"FILE": "names.csv"})
     yield Case("renumbered_codes", renumbered, way="--names", blanks={"FILE": "names.csv"})
 
 

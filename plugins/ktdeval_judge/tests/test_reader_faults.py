@@ -70,7 +70,7 @@ CASES: list[tuple[str, Change, str]] = [
     ("bt/transactions.csv", swap("49.23", "-1"),
      "line 2: column price: expected a number above zero, was '-1'"),
     ("bt/transactions.csv", cut, "may be cut off"),
-    ("bt/values.csv", swap(",value", "when,value"), "lacks the column date; its columns: when, value"),
+    ("bt/values.csv", swap(",value", "when,value"), "lacks the column date; no name in its first line is known"),
     ("bt/values.csv", swap("2025-03-03", "2025-03-02"), "the day 20250302 appears twice"),
     ("bt/values.csv", cut, "may be cut off"),
     # vectorbt
@@ -95,7 +95,7 @@ CASES: list[tuple[str, Change, str]] = [
     ("finrl/account_value.csv", swap("1000000.0", "start"),
      "line 2: column account_value: expected a number, was 'start'"),
     ("finrl/account_value.csv", cut, "may be cut off"),
-    ("finrl/actions.csv", swap("date,", "when,"), "lacks the column date; its columns: when"),
+    ("finrl/actions.csv", swap("date,", "when,"), "lacks the column date; no name in its first line is known"),
     ("finrl/actions.csv", swap(",1588,", ",[1, 2],"), "cells"),
     ("finrl/actions.csv", cut, "may be cut off"),
     # ai-hedge-fund

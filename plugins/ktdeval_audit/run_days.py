@@ -23,9 +23,10 @@ _BOUND = re.compile(
     rf"(?<!\w){_PARAMETER}(?: parameters?| values?| times?)? must be (?:\w+ ){{0,6}}{MARK}",
     re.IGNORECASE,
 )
+_ERROR = re.compile(r"\\?\"error\w*\\?\"\s?:\s?\\?\"[^\"]*\Z")  # an open string of a key `error`
+_ERROR_REACH = 600  # number of characters before a date that are searched for its key
 _REFUSED = re.compile(
-    rf"\\?\"error\w*\\?\"\s?:\s?\\?\"[^\"]*{MARK}"
-    rf"|\bInvalid \\?['\"`]?\w+\\?['\"`]?[^.]{{0,40}}{MARK}"
+    rf"\bInvalid \\?['\"`]?\w+\\?['\"`]?[^.]{{0,40}}{MARK}"
     rf"|\b(?:[A-Z]\w+Error|[A-Z]\w+Exception|HTTP [45][0-9]{{2}}|Error code: [45][0-9]{{2}})\b"
     rf"[^.]{{0,120}}{MARK}"
 )
@@ -41,6 +42,8 @@ def is_bound(text: str, start: int, end: int) -> bool:
 
 def is_refused(text: str, start: int, end: int) -> bool:
     """Return whether a date at [start, end) stands in a service's error text."""
+    if _ERROR.search(text[max(0, start - _ERROR_REACH) : start]) is not None:
+        return True
     return _REFUSED.search(sentence_around(text, start, end)) is not None
 
 

@@ -118,7 +118,11 @@ def _later(text: str, day: date) -> Iterator[_LaterDate]:
             reach = REACH if named.unit in ("day", "week") else _REACH_OF_PERIOD
             evidence = evidence_of(text, *bounds, reach)
             yield _LaterDate(
-                *bounds, first, named.unit, evidence, is_refused=is_refused(text, *bounds)
+                *bounds,
+                first,
+                named.unit,
+                evidence,
+                is_refused=evidence == "none" and is_refused(text, *bounds),
             )
         elif named.last > day and not is_fiscal and is_completed(text, *bounds):
             yield _LaterDate(*bounds, named.last, named.unit, "known", is_over=True)

@@ -199,6 +199,7 @@ AHEAD = (
     "The results, to be published on {}, could move markets.",
     "Once approved on {}, the merger closes.",
     "Odds of a rate cut on {} rose.",
+    "the market cap at the {} close will be the valuation",
     "They agreed to meet on {}.",
     "payable to stockholders of record at the close of business on {}.",
 )

@@ -236,10 +236,12 @@ def test_a_bound_of_a_service_dates_the_run_and_is_no_leak(tmp_path: Path, text:
     ("text", "level"),
     [
         ('{{"error": "Data not found for date {later}. Verify the date."}}', "note"),
+        ('{{"error": "No data. Available dates: [\'{later} 13:00:00\']", "code": 404}}', "note"),
         ("ValueError: no bars on {later}", "note"),
         # an error of another field, and one that did not happen, excuse nothing
         ('{{"error": null, "date": "{later}", "close": 103.17}}', "error"),
         ('{{"error": "none of the sources failed", "published": "{later}"}}', "error"),
+        ('{{"error": "NVDA closed lower on {later}."}}', "error"),
         ("The bank must be sold: it failed on {later}.", "error"),
     ],
 )

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.stats import bootstrap
+from ktdeval.stats.block_length import MIN_VALUES, stationary_block_length
 from ktdeval.stats.bootstrap import (
-    MIN_VALUES,
     Bootstrap,
     Resampling,
     drawdowns,
     episode_intervals,
-    stationary_block_length,
     stationary_indices,
 )
 from ktdeval.stats.intervals import Interval, no_interval

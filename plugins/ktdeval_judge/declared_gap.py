@@ -132,6 +132,8 @@ def _days_of(
     codes = set(made.plan.codes)
     if declared.books is not None:
         codes.update(declared.books.codes)
+    if made.trades is not None:
+        codes.update(snapshot.codes[column] for column in made.trades["column"])
     for step in ledger.steps:
         codes.update(str(order.code) for order in step.fills if order.filled_shares)
 

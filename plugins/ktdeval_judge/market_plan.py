@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
 from ktdeval.cards import count
 from ktdeval.errors import DataError
@@ -346,7 +347,7 @@ def _of_trades(
     table = table.assign(planned=rows)
     ordered = table.assign(row=rows, code=codes, signed=signed)
     kept, left_out, notes = _without_last_day(declared.source, ordered, snapshot)
-    plan = _orders_plan(kept, snapshot, rules)
+    plan = _orders_plan(_netted(kept), snapshot, rules)
     at_declared_days = None
     missed = int(np.sum(np.array(rows) != np.array(usual)))
     if missed:
@@ -367,6 +368,23 @@ def _of_trades(
         at_declared_days=at_declared_days,
         left_out=left_out,
     )
+
+
+def _netted(table: Any) -> Any:
+    """Return trades of which those of different days and opposite sides that fall on one open are one
+    order. A purchase that waits for the open at which its sale is due is not made at all.
+    """
+    groups = table.groupby(["row", "code"])
+    days = groups["day"].transform("nunique")
+    smallest = groups["signed"].transform("min")
+    largest = groups["signed"].transform("max")
+    is_mixed = (days > 1) & (smallest < 0) & (largest > 0)
+    if not is_mixed.any():
+        return table
+
+    net = table[is_mixed].groupby(["row", "code"], as_index=False)["signed"].sum()
+    rest = table[~is_mixed][["row", "code", "signed"]]
+    return pd.concat([rest, net[net["signed"] != 0]], ignore_index=True)
 
 
 def _orders_plan(table: Any, snapshot: MarketSnapshot, rules: MarketRules) -> DeclaredPlan:

@@ -92,6 +92,26 @@ def test_a_trade_of_the_morning_shows_the_price_of_its_moment(
     assert parts_of(report) == {"price_and_moment": 160.0, "fees": 5.02}
 
 
+def test_a_trade_of_the_last_afternoon_in_another_code_is_left_out(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    """100 of the second code at 19.00 on the last day, which closes at 20.00; 100 of the first at
+    10.00, which is its open, are worth 10.00 at the end.
+    """
+    market = tmp_path / "two"
+    codes = ["000002.SZ", CODE]
+    save_snapshot(make_market(codes, [[20.0, 10.0]] * 5, first="2024-01-01"), market)
+    path = tmp_path / "trades.csv"
+    path.write_text(
+        "time,code,side,shares,price\n2024-01-03 09:00,600001.SH,buy,100,10\n"
+        "2024-01-05 14:00,000002.SZ,buy,100,19\n"
+    )
+    report = judged(terminal, path, market, "--cash", 100_000)
+
+    assert report["declared"]["declared_value"] == 100_100.0
+    assert parts_of(report) == {"fees": 5.01, "rows_left_out": 100.0}
+
+
 def test_decisions_of_the_last_day_are_rows_left_out(
     tmp_path: Path, market: Path, terminal: Terminal
 ) -> None:

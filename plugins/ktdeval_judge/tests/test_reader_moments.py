@@ -99,6 +99,15 @@ def test_a_trade_after_the_open_is_executed_in_the_next_session() -> None:
     assert plan.at_declared_days.days[0].day == "2024-01-02"
 
 
+def test_a_purchase_that_waits_for_the_open_of_its_sale_is_not_made() -> None:
+    """Bought in the afternoon, sold at the next open: both fall on one open, and nothing is held."""
+    text = (
+        "datetime,code,side,shares,price\n2024-01-02 14:00:00,600001.SH,buy,300,10\n"
+        "2024-01-03 09:30:00,600001.SH,sell,200,10\n"
+    )
+    assert fills_of(plan_of(text, "trades.csv")) == [("2024-01-03", 100.0)]
+
+
 def test_days_of_fills_are_not_moved_twice() -> None:
     """AI-Trader's reader knows that its days are those of fills; --dated fill says the same."""
     text = positions(("2024-01-04", 100)).replace(" 08:30:00", "")

@@ -60,7 +60,7 @@ def without_codes(table: CellTable) -> str:
     if columns:
         named = ", ".join(map(repr, columns[:5]))
         return f"choose its column of codes among {named}: --map code=COLUMN"
-    return "write one row per day and code, or, if the file is of one asset, name it: --code CODE"
+    return "write one row per day and code, or give the file's asset: --code CODE"
 
 
 def without_days(table: CellTable, role: str, *, has_exit: bool) -> str:

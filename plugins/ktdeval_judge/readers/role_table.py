@@ -216,11 +216,6 @@ class RoleTable:
                 "give --from"
             )
 
-        if role == "shares":
-            return DataError(
-                f"{self.place}: the sizes of the trades are missing: add a column shares, or judge "
-                f"the account's value with --nav; {self.shown}"
-            )
         option = f"--map {role.replace(' ', '_')}=COLUMN"
         return DataError(
             f"{self.place}: lacks the column {role}; {self.shown}; add it, or name it: {option}; "

@@ -7,7 +7,7 @@ published before their prices. A sentence never says more than its figure.
 from __future__ import annotations
 
 from ktdeval_published.report import BoardReport, CellEffect, EntrantReport, IntervalEstimate
-from ktdeval_published.words import count_words, list_words, money, percent
+from ktdeval_published.words import count_words, list_words, money, number, percent
 
 _KEPT_BPS = 5.0
 
@@ -115,6 +115,7 @@ def finding_texts(report: BoardReport) -> tuple[str, ...]:
         *_log_texts(report),
         *_luck_texts(report),
         *_cost_texts(report),
+        *_capacity_texts(report),
         *_cutoff_texts(report),
         *_power_texts(report),
         *_cell_texts(report),
@@ -250,7 +251,7 @@ def _luck_texts(report: BoardReport) -> list[str]:
                 else "."
             )
         )
-    texts += _selection_texts(report)
+    texts += [*_probability_texts(report), *_selection_texts(report)]
     for one in report.beats:
         if one.what == "random":
             texts.append(_random_text(report))
@@ -260,6 +261,21 @@ def _luck_texts(report: BoardReport) -> list[str]:
             " Holm's correction."
         )
     return texts
+
+
+def _probability_texts(report: BoardReport) -> list[str]:
+    psr = [one.luck.psr for one in report.entrants if one.luck.psr is not None]
+    dsr = [one.luck.dsr for one in report.entrants if one.luck.dsr is not None]
+    if not psr or len(dsr) < 2:
+        return []
+    return [
+        f"One-sided probability of a positive Sharpe ratio at least 95 %: {_many(psr)} of"
+        f" {len(psr)} as an only try (PSR), {_many(dsr)} of {len(dsr)} as one of all entrants (DSR)."
+    ]
+
+
+def _many(values: list[float]) -> int:
+    return sum(value >= 0.95 for value in values)
 
 
 def _selection_texts(report: BoardReport) -> list[str]:
@@ -306,6 +322,16 @@ def _cost_texts(report: BoardReport) -> list[str]:
             f" {_KEPT_BPS:g} basis points a side."
         )
     return texts
+
+
+def _capacity_texts(report: BoardReport) -> list[str]:
+    found = [one.capacity for one in report.entrants if one.capacity is not None]
+    if not found:
+        return []
+    return [
+        "Capacity, the size at which 95 % of the fills are at most 1 % of the volume of their bar:"
+        f" {min(found):,.0f} to {max(found):,.0f} {report.currency}."
+    ]
 
 
 def _cutoff_texts(report: BoardReport) -> list[str]:
@@ -356,6 +382,7 @@ def _arm_texts(report: BoardReport) -> list[str]:
         look = f" Look-ahead: {one.look_ahead}." if one.look_ahead else ""
         texts.append(
             f"Arm {one.arm} against {one.base}, {count_words(one.pairs, 'pair')}: return"
-            f" {percent(one.total_return.value, signed=True)} ({interval}); {shown}.{look}"
+            f" {percent(one.total_return.value, signed=True)} ({interval}); {shown}. Traded amount:"
+            f" {number(one.turnover.value, 1, signed=True)} times the capital.{look}"
         )
     return texts

@@ -22,9 +22,12 @@ def money(value: float | None, signed: bool = False) -> str:
     return f"{value:+,.2f}" if signed else f"{value:,.2f}"
 
 
-def number(value: float | None, digits: int = 2) -> str:
+def number(value: float | None, digits: int = 2, signed: bool = False) -> str:
     """Return a number."""
-    return NONE if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
+    if value is None:
+        return NONE
+    text = f"{round(value, digits) + 0.0:.{digits}f}"
+    return f"+{text}" if signed and value >= 0 else text
 
 
 def count_words(count: int, noun: str) -> str:

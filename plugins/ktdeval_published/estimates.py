@@ -91,10 +91,14 @@ def sharpe_of(returns: Array, a_year: int) -> IntervalEstimate:
         )
     if n >= MIN_BLOCKS:
         interval = Bootstrap(np.asarray(returns)).ratio(a_year)
-        if interval.low is not None:
-            return IntervalEstimate(
-                value=value, low=interval.low, high=interval.high, n=n, kind="blocks of days"
-            )
+        return IntervalEstimate(
+            value=value,
+            low=interval.low,
+            high=interval.high,
+            n=n,
+            kind="blocks of days",
+            reason=interval.reason or "",
+        )
 
     shape = shape_of(returns)
     error = math.sqrt(max(shape.error_variance, 0.0) / (n - 1))

@@ -73,7 +73,7 @@ def _entrants(report: BoardReport) -> list[str]:
         return []
     has_repair = any(one.unrepaired is not None for one in report.entrants)
     heads = ["entrant", "declared", "executed"]
-    heads += ["executed, data unrepaired"] if has_repair else []
+    heads += ["executed, unrepaired"] if has_repair else []
     heads += [
         "Sharpe ratio",
         "95 % interval",

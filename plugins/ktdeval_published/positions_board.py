@@ -44,7 +44,7 @@ from ktdeval_published.replay import (
     terms_of,
     traded_days,
 )
-from ktdeval_published.report import Cause, CostLadder, EntrantReport, Fills, Live
+from ktdeval_published.report import AccountTrack, Cause, CostLadder, EntrantReport, Fills, Live
 
 _CAUSES: dict[GapCause, str] = {
     "price_and_moment": "price and moment of the fills",
@@ -197,6 +197,7 @@ def _report(
         pair=entrant.pair,
         declared=track_of(run.path(run.declared), a_year),
         executed=track_of(executed, a_year),
+        unrepaired=_unrepaired(of, run),
         causes=tuple(
             Cause(name=name, amount=-float(gap.parts[cause][-1])) for cause, name in _CAUSES.items()
         ),
@@ -218,6 +219,18 @@ def _report(
             "days with a decision": len(account.days),
         },
     )
+
+
+def _unrepaired(of: PositionsMarket, run: _Run) -> AccountTrack | None:
+    """Return the executed account without the smallest size of STAR buys, which a board may not
+    know; None where the venue has none.
+    """
+    if of.market.star_lot <= 1:
+        return None
+    terms = replace(run.terms, star_lot=0.0, fees=of.venue.fees)
+    replay = execute(run.account, of.bars, terms)
+    nav = nav_of(replay, of.bars, run.days, run.account.states[0].positions)
+    return track_of(run.path(nav), of.recipe.days_a_year)
 
 
 def _gap(of: PositionsMarket, run: _Run) -> AccountGap:

@@ -10,6 +10,7 @@ from ktdeval_published.report import BoardReport, CellEffect, EntrantReport, Int
 from ktdeval_published.words import count_words, list_words, money, number, percent
 
 _KEPT_BPS = 5.0
+_MOST_SHOWN = 3  #: entrants that a sentence lists
 
 
 def sentence_of(report: BoardReport) -> str:
@@ -23,7 +24,8 @@ def sentence_of(report: BoardReport) -> str:
     rival = rival or next((one for one in report.beats if one.what == "holding"), None)
     if rival is None:
         return (
-            f"No entrant is shown to have skill: no comparison is possible. {_live_clause(report)}"
+            "No entrant is shown to have skill, as these days allow no comparison;"
+            f" {_live_clause(report)}."
         )
     if not rival.beat:
         subject = "No entrant is" if rival.entrants > 1 else "The account is not"
@@ -145,7 +147,7 @@ def _declared_texts(report: BoardReport) -> list[str]:
             f" {money(max(gaps), signed=True)} {report.currency}"
         )
         if gains:
-            text += f"; of {count_words(gains, 'declared gain')}, {lost} are none when executed"
+            text += f"; {gains - lost} of {count_words(gains, 'declared gain')} remain"
         texts.append(f"{text}.")
     if report.kendall_tau is not None:
         texts.append(
@@ -231,11 +233,35 @@ def _log_texts(report: BoardReport) -> list[str]:
         f"Logs: {dated} of {total} show a document that states to be published after the day of the"
         f" decision; {silent} hold only a request and an answer, so they can't tell."
     ]
+    texts += _later_document_texts(report)
     reasons = sorted({one.reason for one in logs if one.reason})
     if reasons:
         return [*texts, f"The logs were not searched for later days: {reasons[0]}."]
     later = sum(one.with_later for one in logs)
     return [*texts, f"In {later} of {total} logs a tool's result names a day after the decision."]
+
+
+def _later_document_texts(report: BoardReport) -> list[str]:
+    """Return which arms and entrants were shown documents of later days."""
+    by_arm: dict[str, list[int]] = {}
+    shown = []
+    for one in report.entrants:
+        if one.logs is None:
+            continue
+        counts = by_arm.setdefault(one.arm, [0, 0])
+        counts[0] += one.logs.with_dated
+        counts[1] += one.logs.logs
+        if one.logs.with_dated:
+            shown.append((one.logs.with_dated, f"{one.name} {one.logs.with_dated}"))
+
+    texts = []
+    if len(by_arm) > 1:
+        arms = list_words([f"{arm} {dated} of {logs}" for arm, (dated, logs) in by_arm.items()])
+        texts.append(f"Such logs by arm: {arms}.")
+    if shown:
+        most = [text for _, text in sorted(shown, key=lambda item: -item[0])[:_MOST_SHOWN]]
+        texts.append(f"Most such logs: {list_words(most)}.")
+    return texts
 
 
 def _luck_texts(report: BoardReport) -> list[str]:
@@ -245,8 +271,8 @@ def _luck_texts(report: BoardReport) -> list[str]:
             f"Best: {report.best_name} with a Sharpe ratio of {report.best.value:.2f}"
             f" ({report.best.low:.2f} to {report.best.high:.2f}, 95 %)"
             + (
-                f"; the best of {len(_readable(report))} without skill would reach"
-                f" {report.ceiling:.2f} on average."
+                f"; the best of {len(_readable(report))} independent tries"
+                f" without skill would reach {report.ceiling:.2f} on average."
                 if report.ceiling is not None
                 else "."
             )
@@ -368,6 +394,14 @@ def _cell_texts(report: BoardReport) -> list[str]:
     ]
 
 
+def _turnover_words(turnover: IntervalEstimate) -> str:
+    text = f"{number(turnover.value, 1, signed=True)} times the capital"
+    if turnover.low is None:
+        return text
+    low, high = number(turnover.low, 1, signed=True), number(turnover.high, 1, signed=True)
+    return f"{text} ({low} to {high})"
+
+
 def _arm_texts(report: BoardReport) -> list[str]:
     texts = []
     for one in report.arms:
@@ -383,6 +417,6 @@ def _arm_texts(report: BoardReport) -> list[str]:
         texts.append(
             f"Arm {one.arm} against {one.base}, {count_words(one.pairs, 'pair')}: return"
             f" {percent(one.total_return.value, signed=True)} ({interval}); {shown}. Traded amount:"
-            f" {number(one.turnover.value, 1, signed=True)} times the capital.{look}"
+            f" {_turnover_words(one.turnover)}.{look}"
         )
     return texts

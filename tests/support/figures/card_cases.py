@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from textwrap import indent
 from typing import Any
+
+import numpy as np
 
 from ktdeval.calls.call_counts import call_figures
 from ktdeval.calls.prices import FREE, Price, PriceEntry
@@ -17,6 +19,7 @@ from ktdeval.cards.fields.card_inputs import CardInputs
 from ktdeval.cards.fields.episode_parts import Served
 from ktdeval.cards.fields.fact_types import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
 from ktdeval.harness.chat_messages import Usage
+from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.performance_metrics import panel_metrics
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
@@ -133,6 +136,23 @@ def card(
 ) -> dict[str, Any]:
     """A card over one window."""
     return build_card(inputs(seeds, failed, limit, **changes)).plain
+
+
+def without_bars(last_bars: Mapping[str, int]) -> MarketSnapshot:
+    """The tiny market, in which the bars of some codes end after a row."""
+    made = market()
+    closes = made.close.copy()
+    for code, row in last_bars.items():
+        closes[row + 1 :, made.asset_index[code]] = np.nan
+
+    return replace(made, close=closes)
+
+
+def stale_card(values: Mapping[str, int], last_bars: Mapping[str, int]) -> dict[str, Any]:
+    """A card whose account holds values whose bars end after some rows."""
+    steps = [step(number, 500, values, orders=[order()]) for number in range(5)]
+    made = ledger(steps, 1000, spec(snapshot=market().id))
+    return card(ledgers=[made], snapshot=without_bars(last_bars))
 
 
 RUIN = "the NAV is not positive on a day"

@@ -15,26 +15,15 @@ from ktdeval.cards import account_claims, derive_card, parse_card
 from ktdeval.cards.fields.assumptions import DECIDED_PRICE_REASON
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.cards.show import make_report
-from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
+from ktdeval.market.snapshots.snapshot import Instrument
 from ktdeval.registry import load_plugins
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading import Ledger, Scale, StaleHoldings, stale_holdings
 from ktdeval.values import dumps_pretty
-from support.figures.card_cases import card as made_card, episode
+from support.figures.card_cases import card as made_card, episode, stale_card, without_bars
 from support.figures.metric_cases import CODES, ledger, market, order, spec, step
 from support.market.long_imports import Imports
 from support.terminal import Terminal
-
-
-def without_bars(last_bars: dict[str, int]) -> MarketSnapshot:
-    """The tiny market, in which the bars of some codes end after a row."""
-    made = market()
-    closes = made.close.copy()
-    for code, row in last_bars.items():
-        closes[row + 1 :, made.asset_index[code]] = np.nan
-
-    return replaced(made, close=closes)
-
 
 # ---- holdings without a bar
 
@@ -112,14 +101,6 @@ def test_a_weekend_of_another_calendar_does_not_make_a_share_stale() -> None:
     found = stale_holdings(ledger(steps), replaced(mixed, close=prices))
 
     assert found == StaleHoldings(holdings=1, since="2024-01-04", share=0.25)
-
-
-def stale_card(values: dict[str, int], last_bars: dict[str, int]) -> Any:
-    steps = [step(number, 500, values, orders=[order()]) for number in range(5)]
-    return made_card(
-        ledgers=[ledger(steps, 1000, spec(snapshot=market().id))],
-        snapshot=without_bars(last_bars),
-    )
 
 
 def test_a_card_names_the_share_and_the_day_above_five_per_cent() -> None:

@@ -33,7 +33,8 @@ from ktdeval_deanon.certificate.types import Certificate
 from ktdeval_grid.planning.plan import GridPlan, check_plan as check_grid_plan
 from ktdeval_grid.state.amend import amendment
 from ktdeval_live.plan import LivePlan, check_plan as check_live_plan
-from support.figures.card_cases import card, remote_card, ruined_card
+from support.figures.card_cases import card, remote_card, ruined_card, stale_card
+from support.figures.metric_cases import CODES
 from support.figures.scoring_cases import CARDS, scoring_card
 from support.paths import REPOSITORY
 from support.runs.nulled_runs import (
@@ -94,6 +95,7 @@ def samples_of_cards(*subjects: Subject) -> list[tuple[Any, Callable[[Any], str 
         card((0, 1), {1}, limit=3),
         remote_card((0, 1, 2)),
         ruined_card(),
+        stale_card({CODES[0]: 150, CODES[1]: 350}, {CODES[1]: 2}),
         practice_card(),
     ]
     real = [(each.card, card_refusal(each)) for each in subjects]

@@ -119,10 +119,10 @@ class Driver:
         return self._place.root / LOGS / self.launch.id
 
     def _job(self) -> WorkerJob:
-        words = ("grid", "worker", "--out", str(self._place.root), "--launch", self.launch.id)
-        words += tuple(plugin_words(self._request.plan.plugin))
+        words = ["grid", "worker", "--out", str(self._place.root), "--launch", self.launch.id]
+        words += plugin_words(self._request.plan.plugin)
         return WorkerJob(
-            words,
+            tuple(words),
             workers=self._request.workers,
             logs=str(self.logs),
             may_fork=self._may_fork,

@@ -20,7 +20,7 @@ REFUSAL = (
 
 #: calls that get the names of plugins from elsewhere than `open_plugins`, with the reason
 UNCHECKED = {
-    "ktdeval/cli/options.py": "open_plugins itself",
+    "ktdeval/cli/typed_plugins.py": "open_plugins itself",
     "ktdeval/cli/python_api.py": "an argument of a Python call",
     "ktdeval/testing/plugin_check.py": "an argument of a Python call or of `plugin check`",
     "plugins/ktdeval-inspect/ktdeval_inspect/running.py": "an argument of a Python call",

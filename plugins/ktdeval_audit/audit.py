@@ -102,6 +102,17 @@ def audit_log(log: AgentLog, market: MarketSnapshot | None, settings: AuditSetti
     )
 
 
+def unseen_of(report: AuditReport) -> str:
+    """Return the statement that a log lacks what tools showed the agent; empty if it has that."""
+    if report.texts_by_role["tool"]:
+        return ""
+    if not report.texts_by_role["prompt"]:
+        return "What the agent was shown is not in this log: it holds only replies"
+    return (
+        "What the agent was shown is not in this log beyond its prompts: it holds no tool results"
+    )
+
+
 def _can_run(rule: Rule, market: MarketSnapshot | None, settings: AuditSettings) -> bool:
     if rule == "identity":
         return settings.masked is not None

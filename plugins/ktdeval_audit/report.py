@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ktdeval.cards import count
 from ktdeval.values import LEVELS, count_level, finding_lines
-from ktdeval_audit.audit import AuditReport
+from ktdeval_audit.audit import AuditReport, unseen_of
 from ktdeval_audit.findings import RULES, path_of
 from ktdeval_audit.log_rules import CutoffFacts
 
@@ -44,27 +44,18 @@ def report_lines(report: AuditReport, *, every: bool = False) -> Iterator[str]:
 def _verdict(report: AuditReport) -> str:
     counts = [(count_level(report.findings, level), level) for level in LEVELS]
     parts = [f"{number} {level}{'s' if number > 1 else ''}" for number, level in counts if number]
+    unseen = unseen_of(report)
     if not parts:
         read = " in the logs that could be read" if report.unread else ""
-        unseen = _unseen(report)
+        if unseen and report.texts_by_role["prompt"]:
+            return f"{unseen}. The prompts name nothing that the agent could not have known{read}."
         if unseen:
             return f"{unseen}{read}."
         return f"Nothing was found that the agent could not have known{read}."
     if not count_level(report.findings, "error"):
-        return f"No error, but {' and '.join(parts)}."
+        before = f"{unseen}. " if unseen else ""
+        return f"{before}No error, but {' and '.join(parts)}."
     return f"The agent was shown what it could not have known: {', '.join(parts)}."
-
-
-def _unseen(report: AuditReport) -> str:
-    """Return the statement that a log lacks what tools showed the agent; empty if it has that."""
-    if report.texts_by_role["tool"]:
-        return ""
-    if not report.texts_by_role["prompt"]:
-        return "What the agent was shown is not in this log: it holds only replies"
-    return (
-        "What the agent was shown is not in this log beyond its prompts: it holds no tool results."
-        " The prompts name nothing that the agent could not have known"
-    )
 
 
 def _scope(report: AuditReport) -> str:
@@ -132,6 +123,9 @@ def github_lines(report: AuditReport, path: str) -> Iterator[str]:
     """
     for reason in report.unread:
         yield f"::error title={_property('ktdeval audit: not read')}::{_data(reason)}"
+    unseen = unseen_of(report)
+    if unseen:
+        yield f"::notice title={_property('ktdeval audit: not shown')}::{_data(unseen)}"
     for finding in report.findings:
         properties = [f"file={_property(path_of(finding, path))}"]
         if finding.line:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from ktdeval import __version__
 from ktdeval.values import Finding, JsonObject, JsonValue, sha256_hex
-from ktdeval_audit.audit import AuditReport
+from ktdeval_audit.audit import AuditReport, unseen_of
 from ktdeval_audit.findings import RULES, path_of
 
 SCHEMA = (
@@ -33,19 +33,22 @@ def to_sarif(report: AuditReport, path: str) -> JsonObject:
         "columnKind": "unicodeCodePoints",
         "results": results,
     }
-    if report.unread:
-        run["invocations"] = [_incomplete(report)]
+    if report.unread or unseen_of(report):
+        run["invocations"] = [_invocation(report)]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _incomplete(report: AuditReport) -> JsonObject:
+def _invocation(report: AuditReport) -> JsonObject:
     """Return the invocation that reports unreadable logs, as required by section 3.20 of the
-    standard.
+    standard, and that the log lacks what the agent was shown.
     """
     notices: list[JsonValue] = []
     for reason in report.unread:
         notices.append({"level": "error", "message": {"text": reason}})
-    return {"executionSuccessful": False, "toolExecutionNotifications": notices}
+    unseen = unseen_of(report)
+    if unseen:
+        notices.append({"level": "note", "message": {"text": f"{unseen}."}})
+    return {"executionSuccessful": not report.unread, "toolExecutionNotifications": notices}
 
 
 def _fingerprint(finding: Finding) -> str:

@@ -29,6 +29,7 @@ from ktdeval_audit.readers.words import (
     kind_of,
     other_kind_of,
     plain_word,
+    without_instructions,
 )
 
 _THREADS = (
@@ -73,6 +74,7 @@ _MODELS = (
     "extra.metadata.ls_model_name",
     "metadata.ls_model_name",
 )
+_MAX_INSTRUCTIONS = 3  # a conversation with more texts has others
 NO_DECISION = "left out: no decision"
 _SYNTHETIC = "<synthetic>"  # error messages from Claude Code, which are not from a model
 _UNNAMED = "conversation "  # name prefix for a record without a name
@@ -157,6 +159,7 @@ def _read_conversations(
 
     said: dict[str, None] = {}
     without_text: Counter[str] = Counter()
+    instructions = 0
     for key, members in threads.items():
         texts: list[LogText] = []
         for number, item in enumerate(members):
@@ -167,6 +170,10 @@ def _read_conversations(
             said |= dict.fromkeys(reader.notes)
             if not found and kind_of(item.value) not in REPEATS:
                 without_text[_kind_without_text(item.value)] += 1
+
+        if _only_instructs(members, texts):
+            instructions += 1
+            continue
 
         if isinstance(key, str):
             name = key or "conversation"
@@ -179,9 +186,25 @@ def _read_conversations(
         yield _as_decision(f"{form.title}{name}", members, texts, fields)
 
     notes += said
+    notes += _left_out(without_text, instructions)
+
+
+def _left_out(without_text: Counter[str], instructions: int) -> Iterator[str]:
+    if instructions:
+        yield f"{count(instructions, 'session')} with instructions alone {NO_DECISION}."
     if without_text:
-        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(without_text.items()))
-        notes.append(f"Records without text were left out: {counts}.")
+        counts = ", ".join(f"{number} {kind}" for kind, number in sorted(without_text.items()))
+        yield f"Records without text were left out: {counts}."
+
+
+def _only_instructs(members: Sequence[LogItem], texts: Sequence[LogText]) -> bool:
+    """Return whether all texts of a conversation are instructions of its program: nobody asked,
+    nothing was shown, and the model said nothing.
+    """
+    if not texts or len(texts) > _MAX_INSTRUCTIONS or any(text.role != "prompt" for text in texts):
+        return False
+    rest = [without_instructions(item.value) for item in members]
+    return not any(True for value in rest for _ in TextReader(None).texts(value, None, ""))
 
 
 def _is_fragment(value: Mapping[str, JsonValue]) -> bool:

@@ -13,7 +13,7 @@ from ktdeval_audit.log_files import LogRecord, objects_in
 from ktdeval_audit.readers.fields import flat_fields
 from ktdeval_audit.readers.forms import LogForm
 from ktdeval_audit.readers.spans import is_span
-from ktdeval_audit.readers.words import holds_messages, is_message, part_of, role_of
+from ktdeval_audit.readers.words import holds_messages, is_message, other_kind_of, part_of, role_of
 
 _DEEPEST = 5  # maximum nesting depth of wrappers
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -105,7 +105,8 @@ def _find_texts(value: JsonValue, fields: Fields, level: int = 0) -> Iterator[Fo
     if not isinstance(value, Mapping):
         return
 
-    if any(map(part_of, value)) and not _wraps_records(value):
+    is_whole = any(map(part_of, value)) and not _wraps_records(value)
+    if is_whole or other_kind_of(value):
         yield value, fields
         return
     if level >= _DEEPEST:

@@ -57,6 +57,7 @@ _SAID_KEYS = frozenset(
         *("reasoning", "thinking", "thoughts", "thought", "blocks", "refusal"),
     }
 )
+_INSTRUCTORS = ("system", "developer")
 _SUFFIX = re.compile(r"(?<=[a-z])message(?:chunk)?$")
 _RESULT = re.compile(
     r"(?:tool|call|function).*(?:results?|outputs?|response|return|execution)$|^observations?$"
@@ -156,6 +157,25 @@ def other_kind_of(value: Mapping[str, JsonValue]) -> str:
     if is_described and role_of(value) is None and parts <= {"system", "content"}:
         return "settings"
     return ""
+
+
+def without_instructions(value: JsonValue) -> JsonValue:
+    """Return a value without the messages and the keys that instruct a model."""
+    if isinstance(value, list):
+        return [without_instructions(item) for item in value if not _instructs(item)]
+    if not isinstance(value, Mapping) or _instructs(value):
+        return {} if isinstance(value, Mapping) else value
+
+    kept: dict[str, JsonValue] = {}
+    for key, item in value.items():
+        if part_of(key) != "system":
+            kept[key] = without_instructions(item)
+    return kept
+
+
+def _instructs(value: JsonValue) -> bool:
+    word = value.get("role") if isinstance(value, Mapping) else None
+    return isinstance(word, str) and plain_word(word) in _INSTRUCTORS
 
 
 def is_message(value: JsonValue) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from ktdeval_audit.date_evidence import evidence_of
 from ktdeval_audit.named_dates import days_of_year, named_dates
-from support.audit.audit_play import conversation, findings_of
+from support.audit.audit_play import conversation, day, findings_of
 from support.terminal import Terminal
 
 NOUNS = ("consensus", "guidance", "outlook", "forecasts", "estimates")
@@ -104,9 +104,15 @@ SETTINGS = {
 }
 PAIR = {"prompt": "Today is 2025-08-05. Buy?", "chosen": "Yes.", "rejected": "No."}
 SESSION = {"type": "summary", "summary": "Trading on 2025-08-05", "sessionId": "s1"}
+ASKED = {"role": "user", "content": "Today is 2025-08-05. Buy?"}
+TURNS = {
+    "chosen": [ASKED, {"role": "assistant", "content": "Yes."}],
+    "rejected": [ASKED, {"role": "assistant", "content": "No."}],
+}
+INSTRUCTED = {"messages": [{"role": "system", "content": "You trade. Today is 2025-08-05."}]}
 
 
-@pytest.mark.parametrize("record", [SETTINGS, PAIR, SESSION])
+@pytest.mark.parametrize("record", [SETTINGS, PAIR, TURNS, SESSION, INSTRUCTED])
 def test_settings_pairs_and_sessions_without_texts_are_no_decisions(
     record: dict[str, object], tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -134,6 +140,22 @@ def test_a_log_without_results_of_tools_is_not_called_clean(
         "What the agent was shown is not in this log beyond its prompts: it holds no tool results."
     )
     assert "Nothing was found" not in printed
+
+
+def test_a_log_without_results_of_tools_says_so_beside_notes_and_annotations(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    unseen = "What the agent was shown is not in this log beyond its prompts"
+    record = conversation(f"The last day of the episode is {day(30)}.")
+    path = tmp_path / "log.jsonl"
+
+    assert audited(tmp_path, terminal, record).startswith(
+        f"{unseen}: it holds no tool results. No error, but 1 note."
+    )
+    _, annotations, _ = terminal.call("audit", path, "--github")
+    assert f"::notice title=ktdeval audit%3A not shown::{unseen}" in annotations
+    _, _, _ = terminal.call("audit", path, "--sarif", tmp_path / "audit.sarif")
+    assert unseen in (tmp_path / "audit.sarif").read_text()
 
 
 def test_a_log_of_replies_alone_holds_nothing_that_was_shown(

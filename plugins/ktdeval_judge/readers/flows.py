@@ -35,7 +35,7 @@ def check_flows(table: RoleTable, values: pd.Series, flows: str) -> None:
         paid, is_total = _paid(table, column)
         if paid is None or not _explains(paid, values):
             continue
-        day = int(paid.index[(paid != 0).to_numpy().argmax()])
+        day = int(paid[paid != 0].index[0])
         what = f"{paid[day]:,.6g} on {day} are deposits or withdrawals, not returns"
         option = f"give --flows {quoted(column)}"
         if is_total:

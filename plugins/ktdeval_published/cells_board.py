@@ -27,10 +27,10 @@ def cells_parts(
     """Return the effect of each strategy against holding, over the cells that all have."""
     of = recipe.cells
     assert of is not None, "the recipe was checked"
-    returns = _returns(recipe, clone, of)
+    returns, is_flat = _read_cells(recipe, clone, of)
     stated = _read_claims(clone, of)
     whole = returns.dropna()
-    effects = tuple(_effect(name, of, whole, returns, stated) for name in of.entrants)
+    effects = tuple(_effect(name, of, whole, (returns, is_flat, stated)) for name in of.entrants)
     left_out = {name: int(returns[name].notna().sum()) - len(whole) for name in of.entrants}
     detail = ", ".join(f"{name} {count}" for name, count in left_out.items())
     findings = (
@@ -54,9 +54,11 @@ def cells_parts(
     return effects, tuple(one for one in findings if one.count)
 
 
-def _returns(recipe: BoardRecipe, clone: Clone, of: RecipeCells) -> pd.DataFrame:
-    """Return the total return of each cell (rows) by strategy (columns); NaN where there is no
-    account.
+def _read_cells(
+    recipe: BoardRecipe, clone: Clone, of: RecipeCells
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the total return of each cell (rows) by strategy (columns), NaN where there is no
+    account; and whether its equity never moved.
     """
     path = clone.path(recipe.path)
     names = [*of.entrants, of.holding]
@@ -69,10 +71,12 @@ def _returns(recipe: BoardRecipe, clone: Clone, of: RecipeCells) -> pd.DataFrame
         if not (table["strategy"] == name).any():
             raise DataError(f"{path}: has no strategy {name!r}")
 
-    last = table.sort_values("date", kind="stable").groupby(
+    groups = table.sort_values("date", kind="stable").groupby(
         ["strategy", *KEYS], observed=True, sort=True
-    )["equity"].last()  # fmt: skip
-    return (last / of.base - 1).unstack("strategy")[names]
+    )["equity"]
+    is_flat = groups.min() == groups.max()
+    returns = (groups.last() / of.base - 1).unstack("strategy")[names]
+    return returns, is_flat.unstack("strategy")[names]
 
 
 def _read_claims(clone: Clone, of: RecipeCells) -> pd.DataFrame:
@@ -85,8 +89,12 @@ def _read_claims(clone: Clone, of: RecipeCells) -> pd.DataFrame:
 
 
 def _effect(
-    name: str, of: RecipeCells, whole: pd.DataFrame, returns: pd.DataFrame, stated: pd.DataFrame
+    name: str,
+    of: RecipeCells,
+    whole: pd.DataFrame,
+    read: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
 ) -> CellEffect:
+    returns, is_flat, stated = read
     difference = (whole[name] - whole[of.holding]).to_numpy(float)
     windows = whole.index.get_level_values("window")
     years = np.array([int(str(window)[:4]) for window in windows])
@@ -101,7 +109,7 @@ def _effect(
         mean=clustered_mean(difference, years),
         median=float(np.median(difference)),
         beats=float((difference > 0).mean()),
-        equal=float((whole[name].abs() < 1e-12).mean()),
+        equal=float(is_flat[name].reindex(whole.index).astype(bool).mean()),
         mean_without_top=float(kept.mean()),
         stated_gap=float(gap.max()),
         stated_off=int((gap > _STATED_OFF).sum()),

@@ -197,7 +197,7 @@ def _report(
         pair=entrant.pair,
         declared=track_of(run.path(run.declared), a_year),
         executed=track_of(executed, a_year),
-        unrepaired=_unrepaired(of, run),
+        unrepaired=_track_without_repair(of, run),
         causes=tuple(
             Cause(name=name, amount=-float(gap.parts[cause][-1])) for cause, name in _CAUSES.items()
         ),
@@ -221,7 +221,7 @@ def _report(
     )
 
 
-def _unrepaired(of: PositionsMarket, run: _Run) -> AccountTrack | None:
+def _track_without_repair(of: PositionsMarket, run: _Run) -> AccountTrack | None:
     """Return the executed account without the smallest size of STAR buys, which a board may not
     know; None where the venue has none.
     """

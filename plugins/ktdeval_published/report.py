@@ -192,7 +192,7 @@ class CellEffect(Value):
     mean: IntervalEstimate  #: difference in return a cell
     median: float
     beats: float  #: share of cells that beat holding
-    equal: float  #: share of cells without a trade
+    equal: float  #: share of cells whose equity never moved
     mean_without_top: float  #: mean without the best 1 % of cells
     stated_gap: float  #: largest difference between stated and own return
     stated_off: int  #: cells whose stated return is off by more than 0.01 %

@@ -10,7 +10,7 @@ from ktdeval_published.report import BoardReport, CellEffect, EntrantReport, Int
 from ktdeval_published.words import count_words, list_words, money, number, percent
 
 _KEPT_BPS = 5.0
-_MOST_SHOWN = 3  #: entrants that a sentence lists
+_MAX_SHOWN = 3  #: entrants that a sentence lists
 
 
 def sentence_of(report: BoardReport) -> str:
@@ -62,7 +62,9 @@ def _cells_sentence(report: BoardReport) -> str:
             f" same stock: {means}."
         )
     if len(behind) == len(report.cells):
-        return f"No strategy beats holding the same stock; each falls short of it: {means}."
+        verb = "falls" if len(behind) == 1 else "fall"
+        names = list_words([one.name for one in report.cells])
+        return f"On average {names} {verb} short of holding the same stock: {means}."
     return f"No strategy is shown to beat holding the same stock: {means}."
 
 
@@ -259,7 +261,7 @@ def _later_document_texts(report: BoardReport) -> list[str]:
         arms = list_words([f"{arm} {dated} of {logs}" for arm, (dated, logs) in by_arm.items()])
         texts.append(f"Such logs by arm: {arms}.")
     if shown:
-        most = [text for _, text in sorted(shown, key=lambda item: -item[0])[:_MOST_SHOWN]]
+        most = [text for _, text in sorted(shown, key=lambda item: -item[0])[:_MAX_SHOWN]]
         texts.append(f"Most such logs: {list_words(most)}.")
     return texts
 
@@ -387,7 +389,7 @@ def _cell_texts(report: BoardReport) -> list[str]:
     return [
         f"{one.name}: {_cell_words(one)}, over {one.cells} cells in {one.windows} windows"
         f" ({one.clusters} start years); median {percent(one.median, signed=True)}, ahead in"
-        f" {percent(one.beats)}, no trade in {percent(one.equal)};"
+        f" {percent(one.beats)}, equity that never moved in {percent(one.equal)};"
         f" without its best 1 % the mean is {percent(one.mean_without_top, signed=True)}."
         f" Stated returns are off in {one.stated_off} cells, by up to {percent(one.stated_gap)}."
         for one in report.cells

@@ -162,7 +162,9 @@ def test_a_strategy_is_behind_only_if_its_interval_is_below_zero() -> None:
     open_ = sentence_of(report(0, 0, cells=(cell,)))
     assert open_.startswith("No strategy is shown to beat holding")
     behind = replace(cell, mean=IntervalEstimate(value=-0.2, low=-0.3, high=-0.1))
-    assert sentence_of(report(0, 0, cells=(behind,))).startswith("No strategy beats holding")
+    assert sentence_of(report(0, 0, cells=(behind,))).startswith(
+        "On average A falls short of holding"
+    )
 
 
 def test_a_name_that_is_a_formula_or_markup_is_plain_text_in_every_form() -> None:

@@ -133,7 +133,7 @@ def book_fills(
         if abs(spent) < _NO_CASH:
             decision = ""
 
-        paid = _divided(spent, moved[assets], references[number, assets])
+        paid = _money_by_asset(spent, moved[assets], references[number, assets])
         for asset, money in zip(assets.tolist(), paid, strict=True):
             shares = float(moved[asset])
             fills.append(AccountFill(rows[number], asset, shares, money, decision=decision))
@@ -141,7 +141,7 @@ def book_fills(
     return tuple(fills)
 
 
-def _divided(spent: float, shares: Values, references: Values) -> list[float]:
+def _money_by_asset(spent: float, shares: Values, references: Values) -> list[float]:
     """Return the money paid for each asset. Their sum is `spent`."""
     if not len(shares) or abs(spent) < _NO_CASH:
         return [0.0] * len(shares)
@@ -191,7 +191,7 @@ def account_gap(
             parts["rows_left_out"] += whole
             continue
 
-        unfilled = _unfilled(claimed, filled, closes)
+        unfilled = _unfilled_gains(claimed, filled, closes)
         parts["lots_and_limits"] += unfilled
         parts["price_and_moment"] += whole - unfilled
 
@@ -229,7 +229,7 @@ def _fees(account: AccountPath, rows: int) -> Values:
     return paid
 
 
-def _unfilled(
+def _unfilled_gains(
     claimed: Sequence[AccountFill], filled: Sequence[AccountFill], closes: Values
 ) -> Values:
     """Return the gain of the shares that were declared, but not filled, at the declared price. Shares

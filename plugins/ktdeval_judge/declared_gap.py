@@ -191,7 +191,7 @@ def _path_of_trades(
         )
         fills.append(fill)
 
-    return AccountPath(fills=(*fills, *_reinvested(fills, days)), values=values)
+    return AccountPath(fills=(*fills, *_reinvested_shares(fills, days)), values=values)
 
 
 def _decision_of(trade: Any, snapshot: MarketSnapshot) -> str:
@@ -201,7 +201,7 @@ def _decision_of(trade: Any, snapshot: MarketSnapshot) -> str:
     return iso_day(int(getattr(trade, "decided", trade.day)))
 
 
-def _reinvested(fills: Sequence[AccountFill], days: _Days) -> Iterator[AccountFill]:
+def _reinvested_shares(fills: Sequence[AccountFill], days: _Days) -> Iterator[AccountFill]:
     """Yield the shares by which holdings grow with the factor, as in the implied account value."""
     growth = days.factors[1:] / days.factors[:-1]
     for row in np.flatnonzero((growth != 1.0).any(axis=1)) + 1:

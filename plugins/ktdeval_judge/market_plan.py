@@ -347,7 +347,7 @@ def _of_trades(
     table = table.assign(planned=rows)
     ordered = table.assign(row=rows, code=codes, signed=signed)
     kept, left_out, notes = _without_last_day(declared.source, ordered, snapshot)
-    plan = _orders_plan(_netted(kept), snapshot, rules)
+    plan = _orders_plan(_net_orders(kept), snapshot, rules)
     at_declared_days = None
     missed = int(np.sum(np.array(rows) != np.array(usual)))
     if missed:
@@ -370,7 +370,7 @@ def _of_trades(
     )
 
 
-def _netted(table: Any) -> Any:
+def _net_orders(table: Any) -> Any:
     """Return trades of which those of different days and opposite sides that fall on one open are one
     order. A purchase that waits for the open at which its sale is due is not made at all.
     """

@@ -137,12 +137,20 @@ def _findings(
 ) -> tuple[DataFinding, ...]:
     off = sum(abs(own_profit(row) - float(row["fee"]) - float(row["net"])) >= _CENT for row in rows)
     repeated = len(rows) - len({str(row["id"]) for row in rows})
+    fees = math.fsum(float(row["fee"]) for row in rows)
+    gross = math.fsum(own_profit(row) for row in rows)
     findings = [
+        DataFinding(
+            kind="trades",
+            count=len(rows),
+            detail=f"profit of {gross:,.2f} {recipe.account.currency} before fees, fees of"
+            f" {fees:,.2f}",
+        ),
         DataFinding(
             kind="stated profits that differ",
             count=off,
             detail="trades whose stated net profit differs by a cent or more from prices, size and"
-            " fees",
+            " fees; the stated one is the result of the entry plus that of the exit",
         ),
         DataFinding(kind="repeated ids", count=repeated, detail="trades with an id of another"),
     ]

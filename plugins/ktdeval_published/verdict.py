@@ -408,13 +408,13 @@ def _arm_texts(report: BoardReport) -> list[str]:
     texts = []
     for one in report.arms:
         side = _side(one.total_return)
-        shown = "no effect is shown" if not side else "the interval excludes zero"
+        shown = "no effect on it is shown" if not side else "its interval excludes zero"
         low, high = one.total_return.low, one.total_return.high
         interval = "no interval with so few pairs"
         if low is not None:
             interval = f"{percent(low, signed=True)} to {percent(high, signed=True)}"
         else:
-            shown = "no effect is shown"
+            shown = "no effect on it is shown"
         look = f" Look-ahead: {one.look_ahead}." if one.look_ahead else ""
         texts.append(
             f"Arm {one.arm} against {one.base}, {count_words(one.pairs, 'pair')}: return"

@@ -41,7 +41,7 @@ def is_bound(text: str, start: int, end: int) -> bool:
 
 
 def is_refused(text: str, start: int, end: int) -> bool:
-    """Return whether a date at [start, end) stands in a service's error text."""
+    """Return whether a date at [start, end) is in a service's error text."""
     if _ERROR.search(text[max(0, start - _ERROR_REACH) : start]) is not None:
         return True
     return _REFUSED.search(sentence_around(text, start, end)) is not None

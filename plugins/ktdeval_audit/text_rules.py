@@ -96,7 +96,7 @@ class _LaterDate:
     evidence: Evidence
     has_year: bool = True
     is_over: bool = False
-    is_refused: bool = False  #: whether it stands in a service's error text
+    is_refused: bool = False  #: whether it is in a service's error text
 
     def days_after(self, decided: date) -> int:
         """Return the number of days from the day of the decision to the date."""
@@ -193,7 +193,7 @@ def _date_finding(
 
     fix = "show the agent nothing later than the day of the decision"
     if later.is_refused:
-        why += "; it stands in a service's error text"
+        why += "; it is in a service's error text"
         fix = "nothing to fix if the service only names what it was asked for"
     elif later.evidence == "planned":
         why += "; the surrounding text says that it was planned"
@@ -205,7 +205,7 @@ def _date_finding(
 
 def join_declared(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings, with one note for each later day that the prompts of several decisions name
-    as planned: the last day of an episode, say, stands in all of them.
+    as planned: the last day of an episode, say, is in all of them.
     """
     declared: dict[str, list[Finding]] = {}
     for finding in findings:

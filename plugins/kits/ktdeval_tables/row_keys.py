@@ -37,7 +37,7 @@ _NAMES = frozenset({
 """Words in the names of columns that divide rows even if no rows conflict."""
 _OF_A_ROW = frozenset({
     "action", "analysis", "category", "class", "comment", "comments", "cond", "condition",
-    "country", "currency", "description", "exchange", "explanation", "industry", "message", "note", "notes",
+    "country", "description", "exchange", "explanation", "industry", "message", "note", "notes",
     "rationale", "reason", "reasoning", "reasons", "region", "remark", "remarks", "sector", "segment",
     "signal", "signals", "status", "tag", "tags", "trigger", "type", "weekday",
     "原因", "备注", "理由", "行业", "板块", "交易所", "类型",

@@ -10,7 +10,7 @@ import pandas as pd
 from ktdeval_tables.cell_tables import CellTable
 from ktdeval_tables.days import looks_like_day
 from ktdeval_tables.numbers import parse_figures
-from ktdeval_tables.row_keys import describes_row, quoted
+from ktdeval_tables.row_keys import describes_row, quoted, words_in
 
 _CODE = re.compile(r"(?=.*[A-Z0-9])[A-Z0-9][A-Z0-9._:/=^-]{0,19}")
 _PLAIN = re.compile(r"[0-9.]{1,5}|[0-9]{7,}")
@@ -29,7 +29,7 @@ def code_columns(table: CellTable) -> list[str]:
     for column in table.header:
         cells = table.cells[column].head(_HEAD)
         filled = cells[cells != ""]
-        if filled.empty or len(filled) < len(cells) or column == "" or describes_row(column):
+        if filled.empty or len(filled) < len(cells) or not _may_have_codes(column):
             continue
         if all(_CODE.fullmatch(cell) and not _PLAIN.fullmatch(cell) for cell in filled):
             is_word = set(filled.str.lower()) & _MOST_WORDS
@@ -39,6 +39,11 @@ def code_columns(table: CellTable) -> list[str]:
             if not is_word and not is_day and not are_numbers:
                 found.append(column)
     return found
+
+
+def _may_have_codes(column: str) -> bool:
+    """Return whether a column can have codes by its name."""
+    return bool(column) and not describes_row(column) and "currency" not in words_in(column)
 
 
 def day_columns(table: CellTable) -> list[str]:

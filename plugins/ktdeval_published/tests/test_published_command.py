@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,11 +87,14 @@ def test_out_needs_a_form(board: Path, tmp_path: Path) -> None:
 
 
 def test_a_checklist_is_filled_from_a_report(board: Path, tmp_path: Path) -> None:
-    from ktdeval.cards.checklist import fill_checklist, load_checklist
-
-    report = json.loads(run(board, "--json"))
-    items = fill_checklist(load_checklist("execution-realism"), {"published": report})
-    facts = {item.item: item.facts for item in items}
+    path = tmp_path / "board.json"
+    path.write_text(run(board, "--json"))
+    words = ["card", "checklist", str(path), "--as", "execution-realism", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ktdeval", *words], check=True, capture_output=True, text=True
+    )
+    (filled,) = json.loads(done.stdout)
+    facts = {item["item"]: item["facts"] for item in filled["items"]}
     assert facts["Point-in-time controls"] == {}  # nothing shows when it was published
     assert facts["Artifact release"]["repository"] == "me/mine"
     assert facts["Execution semantics"]["fills that break a rule of the venue"] == "2"

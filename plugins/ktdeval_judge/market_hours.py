@@ -13,8 +13,20 @@ from ktdeval.market import FillRule, MarketSnapshot, Venue, session_hours
 
 Minutes = npt.NDArray[np.int64]
 _DAY = 24 * 60
+FIRST_BAR = 1
+"""Minutes after an open at which programs on minute bars stamp what was filled at the open: the end
+of the first bar.
+"""
 _NEVER_CLOSES = "24/7"
 _AT_CLOSE: frozenset[FillRule] = frozenset({"next_close", "same_close"})
+
+
+def is_after_open(minute: float, opening: int) -> bool:
+    """Return whether a time of a day, in minutes after midnight, is too late for a fill at the open.
+    The end of the first minute bar counts as the open; midnight has no such bar.
+    """
+    is_end_of_first_bar = opening > 0 and minute == opening + FIRST_BAR
+    return minute > opening and not is_end_of_first_bar
 
 
 @dataclass(frozen=True)
@@ -24,12 +36,14 @@ class VenueHours:
     opens: Minutes  #: [T]
     closes: Minutes  #: [T]
 
-    def is_missed(self, row: int, minute: int, fill: FillRule) -> bool:
+    def is_missed(self, row: int, minute: float, fill: FillRule) -> bool:
         """Return whether the bar's price under a fill rule is from before a time of the row's day.
-        Means over part of the day begin at the open.
+        Means over part of the day begin at the open. The end of the first minute bar counts as the
+        open.
         """
-        times = self.closes if fill in _AT_CLOSE else self.opens
-        return minute > int(times[row])
+        if fill in _AT_CLOSE:
+            return minute > int(self.closes[row])
+        return is_after_open(minute, int(self.opens[row]))
 
 
 def market_hours(snapshot: MarketSnapshot) -> Mapping[str, VenueHours]:

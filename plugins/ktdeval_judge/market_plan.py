@@ -160,7 +160,9 @@ class _Timing:
     def is_missed(self, each: Any) -> bool:
         """Return whether the fill in the session of a table's row comes before the row's time."""
         hours = self._hours[self._venues[int(each.column)]]
-        return hours.is_missed(int(each.row), int(getattr(each, "minute", 0)), self._fill_of(each))
+        return hours.is_missed(
+            int(each.row), float(getattr(each, "minute", 0.0)), self._fill_of(each)
+        )
 
     def is_missed_by_close(self, each: Any) -> bool:
         """Return whether the row's time is after the close of its day, at which it would be filled."""

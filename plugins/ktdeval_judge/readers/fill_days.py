@@ -12,6 +12,7 @@ from bisect import bisect_left
 import numpy as np
 import pandas as pd
 
+from ktdeval_judge.market_hours import is_after_open
 from ktdeval_judge.readers.role_table import RoleTable, days_of, minutes_of
 
 NO_SESSIONS = (
@@ -38,17 +39,17 @@ def decision_days(table: RoleTable) -> list[int]:
     return found
 
 
-def _close_before_fill(table: RoleTable, day: int, minute: int) -> int:
+def _close_before_fill(table: RoleTable, day: int, minute: float) -> int:
     sessions = table.sessions
     at = bisect_left(sessions, day)
     is_session = at < len(sessions) and sessions[at] == day
     opening = table.opens[at] if is_session and table.opens else 0
-    is_after_open = minute > opening
-    if is_session and is_after_open:
+    is_late = is_after_open(minute, opening)
+    if is_session and is_late:
         return day
     if at:
         return sessions[at - 1]
-    if is_after_open:
+    if is_late:
         return day
     before = np.busday_offset(pd.Timestamp(str(day)).date(), -1, roll="forward")
     return int(str(before).replace("-", ""))

@@ -121,7 +121,7 @@ def _with_types(frame: pd.DataFrame) -> pd.DataFrame:
     kinds = {
         "day": "int64",
         "decided": "int64",
-        "minute": "int64",
+        "minute": "float64",
         "code": "object",
         "side": "object",
     }

@@ -264,9 +264,8 @@ def days_of(moments: pd.Series) -> pd.Series:
 
 
 def minutes_of(moments: pd.Series) -> pd.Series:
-    """Return the times of timestamps in minutes after midnight, rounded up, [n] int64."""
-    passed = moments - moments.dt.normalize()
-    minutes: pd.Series = np.ceil(passed / pd.Timedelta(minutes=1)).astype("int64")
+    """Return the times of timestamps in minutes after midnight, [n] float64."""
+    minutes: pd.Series = (moments - moments.dt.normalize()) / pd.Timedelta(minutes=1)
     return minutes
 
 

@@ -235,3 +235,13 @@ def test_no_fill_comes_before_its_row(form: str) -> None:
             reached += 1
 
     assert reached == 8
+
+
+@pytest.mark.parametrize(
+    ("stamp", "session"), [("09:30:00", 1), ("09:31:00", 1), ("09:30:59", 2), ("09:32:00", 2)]
+)
+def test_the_end_of_the_first_minute_bar_counts_as_the_open(stamp: str, session: int) -> None:
+    text = f"date,code,side,shares,price\n2024-01-02 {stamp},{CODE},buy,100,10\n"
+    plan = plan_of(text, "trades.csv", dated="fill")
+
+    assert fills_of(plan) == [(str(MARKET.days[session]), 100)]

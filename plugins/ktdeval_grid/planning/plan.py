@@ -116,7 +116,8 @@ class GridPlan(Value):
     data_args: Arguments = msgspec.field(default_factory=dict)
     #: further options of `ktdeval run`, for all models
     options: Arguments = msgspec.field(default_factory=dict)
-    plugin: tuple[str, ...] = ()  #: further plugins; each is loaded only where the command line names it, too
+    #: further plugins; each is loaded only where the command line names it, too
+    plugin: tuple[str, ...] = ()
     prune: tuple[PruneRule, ...] = ()  #: rules for omitted cells, each with a reason
     #: papers' tables to make at the end, named as in `ktdeval paper table --like`; null: those for
     #: which the cards have figures

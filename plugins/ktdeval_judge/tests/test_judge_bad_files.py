@@ -112,7 +112,7 @@ nothing: wrong.csv: is empty; write a header and one row a decision
 a header alone: wrong.csv: has no row below its header; write one row per decision
 blank lines alone: wrong.csv: can't read: No columns; the file is empty
 no day: wrong.csv: has no column of days (date, datetime, timestamp); no column contains days: save the table with its index of days, or add them; its columns: code, weight; for a file of a known program, give --from
-no code: wrong.csv: has no column of codes (symbol, ticker, instrument); write one row per day and code, or, if the file is of one asset, name it: --code CODE; its columns: date, weight
+no code: wrong.csv: has no column of codes (symbol, ticker, instrument); write one row per day and code, or give the file's asset: --code CODE; its columns: date, weight
 nothing to do: wrong.csv: contains no decision, trade or account value; write one of: weight; position (the shares to hold); side with cash or shares; shares with price (a trade); entry and exit of a trade with their days; or a day with nav or return; its columns: date, code, colour; assign columns with --map ROLE=COLUMN
 two forms: wrong.csv: mixes weights and holdings; a file must use one form: keep one of these columns, or name it: --map weight=COLUMN or --map position=COLUMN
 a day and code twice: wrong.csv: line 3: column date: the same day and code appear twice; keep one row
@@ -151,7 +151,7 @@ JSON that breaks off: wrong.json: is not valid JSON: Unterminated string startin
 JSON with a key twice: wrong.json: is not valid JSON: field 'date' appears twice in one object; write the file again, to its end
 JSON with NaN: wrong.json: is not valid JSON: NaN is not a JSON number; write the file again, to its end
 a weight that is true: wrong.json: row 1: column weight: expected a number, was 'true'
-a list for a code: wrong.json: has no column of codes (symbol, ticker, instrument); write one row per day and code, or, if the file is of one asset, name it: --code CODE; its columns: date, weight
+a list for a code: wrong.json: has no column of codes (symbol, ticker, instrument); write one row per day and code, or give the file's asset: --code CODE; its columns: date, weight
 a code that JSON has as a number with a part: wrong.json: '600001.5' is not a code of tiny; did you mean '600001.SH' or '000002.SZ'?
 a web page: wrong.csv: can't read: by its first bytes it is a web page: download the file again
 a quotation that does not end: wrong.csv: line 2: is not CSV: unexpected end of data

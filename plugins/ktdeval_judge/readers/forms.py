@@ -37,6 +37,7 @@ from ktdeval_judge.readers.keys import (
 from ktdeval_judge.readers.left_out import rows_of_trades
 from ktdeval_judge.readers.role_table import RoleTable, days_of
 from ktdeval_judge.readers.roles import is_kind
+from ktdeval_judge.readers.same_moments import without_repeats
 from ktdeval_judge.readers.units import per_cent_of_returns, weights_as_shares
 from ktdeval_judge.readers.unread import check_unread
 from ktdeval_judge.readers.wide import read_wide
@@ -452,6 +453,7 @@ def _targets(table: RoleTable, form: str, numbers: pd.Series) -> pd.DataFrame:
 
 def read_values(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     """Read account values, and the benchmark's returns if the table has them."""
+    table = without_repeats(table, options.flows)
     numbers = table.numbers("nav")
     table.check(numbers > 0, table.column("nav"), "expected a number above zero, was")
     moments = table.moments()

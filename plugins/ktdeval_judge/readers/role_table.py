@@ -14,7 +14,7 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers.advice import code_columns, without_codes, without_days
-from ktdeval_judge.readers.roles import fact, is_kind, word_kinds, words_of
+from ktdeval_judge.readers.roles import fact, is_kind, side_words, word_kinds, words_of
 from ktdeval_tables.cell_tables import CellTable
 from ktdeval_tables.codes import plain_code
 from ktdeval_tables.moments import CellFault, StampClock, parse_moments
@@ -64,7 +64,12 @@ class RoleTable:
         return self.table.cells[self.column(role)]
 
     def words(self, role: str) -> pd.Series:
-        """Return the cells in the column with this role, as normalised lower-case words, [n]."""
+        """Return the cells in the column with this role as normalised lower-case words, [n]; sides
+        without their reasons.
+        """
+        if role == "side":
+            is_trip = "exit price" in self.roles or "exit date" in self.roles
+            return side_words(self.texts(role), of_trips=is_trip)
         return words_of(self.texts(role))
 
     def numbers(self, role: str, *, may_lack: bool = False) -> pd.Series:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -26,8 +26,6 @@ from ktdeval_tables.numbers import parse_figures
 
 _ONLY_BESIDE = frozenset({"initial cash"})  #: roles of single values that are outside a table
 _SEVERAL = frozenset({"fee", "contract", "limit"})  #: roles that several columns can have
-#: roles for which a column with a weak name must have matching cells
-_BY_WORDS = frozenset({"side", "status"})
 _DATES = frozenset({"date", "entry date", "exit date"})
 _ABOVE_ZERO = frozenset({"nav", "entry price", "exit price"})
 _CHOSEN = ("date", "code", "side", "status", "amount", "benchmark", "currency")
@@ -44,6 +42,14 @@ NO_COLUMN = "-"  #: what the user gives instead of a column if no column has a r
 _SPELLINGS = 3
 _OTHER_WORDS = 20  # maximum number of other words in a column of sides
 _SIDE_KINDS = ("buy", "sell", "long", "hold")
+# a side with its reason, such as `SELL - Stop Loss` or `Short (End)`
+_WITH_REASON = re.compile(r"(?P<side>[^\W\d]+)\s*(?:\s[-–—]\s|:\s|\()\s*(?P<reason>[^()]+?)\)?")
+_NO_REASON = ("undone", "hold", "live", "open", "close", "partly", *_SIDE_KINDS)
+_UNDONE = frozenset({
+    "blocked", "denied", "ignored", "missed", "no", "not", "only", "signal", "skip", "skipped",
+})  # fmt: skip
+"""Words of a reason by which an order may not be filled."""
+_POSITIONS = frozenset({"long", "short"})
 
 
 @cache
@@ -92,6 +98,42 @@ def is_kind(words: pd.Series, *kinds: str) -> pd.Series:
     """Return whether each word is of one of the kinds."""
     known = [word for word, own in word_kinds().items() if not own.isdisjoint(kinds)]
     return words.isin(known)
+
+
+def side_words(texts: pd.Series, *, of_trips: bool) -> pd.Series:
+    """Return cells as words, with the side alone where a cell has a side and its reason, such as
+    `sell` for `SELL - Stop Loss`.
+
+    A reason that could change the side or undo the order leaves the cell as it is. `of_trips`:
+    whether rows are whole trades. In other rows, `long` and `short` with a reason are left, because
+    such a row can be an entry or an exit.
+    """
+    words = words_of(texts)
+    plain = {str(word): _without_reason(str(word), of_trips=of_trips) for word in words.unique()}
+    return words.map(plain)
+
+
+def _without_reason(word: str, *, of_trips: bool) -> str:
+    found = _WITH_REASON.fullmatch(word)
+    if word in word_kinds() or found is None:
+        return word
+
+    side = found["side"]
+    kinds = word_kinds().get(side, frozenset())
+    reason = re.findall(r"\w+", found["reason"])
+    is_unclear = not _UNDONE.isdisjoint(reason)
+    for each in reason:
+        is_unclear |= not word_kinds().get(each, frozenset()).isdisjoint(_NO_REASON)
+    is_position = side in _POSITIONS and not of_trips
+    if kinds.isdisjoint(_SIDE_KINDS) or is_unclear or is_position:
+        return word
+    return side
+
+
+def has_exits(columns: Collection[str]) -> bool:
+    """Return whether a column has a name of exits, so that rows are whole trades."""
+    names = {name for role in ("exit price", "exit date") for name, _ in role_names()[role]}
+    return any(near_name(column) in names for column in columns)
 
 
 def assign_roles(table: CellTable, given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -207,19 +249,20 @@ def _fits(table: CellTable, role: str, column: str) -> bool:
         numbers, bad = parse_figures(filled, table.decimal)
         is_wrong = bad.any() or (numbers <= 0).any() or filled.str.contains("%").any()
         return not is_wrong
-    if role in _BY_WORDS:
-        return _are_sides(filled)
+    if role == "side":
+        return _are_sides(side_words(filled, of_trips=has_exits(table.header)))
+    if role == "status":
+        return _are_sides(words_of(filled))
     return True
 
 
-def _are_sides(cells: pd.Series) -> bool:
-    """Return whether cells are sides. Next to both buy and sell, a few other words are allowed, for
+def _are_sides(words: pd.Series) -> bool:
+    """Return whether words are sides. Next to both buy and sell, a few other words are allowed, for
     rows of other business.
     """
-    words = words_of(cells)
     others = words[~is_kind(words, *_SIDE_KINDS)].nunique()
     has_both = is_kind(words, "buy").any() and is_kind(words, "sell").any()
-    return len(cells) > 0 and (others == 0 or bool(has_both and others <= _OTHER_WORDS))
+    return len(words) > 0 and (others == 0 or bool(has_both and others <= _OTHER_WORDS))
 
 
 def _are_days(table: CellTable, column: str) -> bool:

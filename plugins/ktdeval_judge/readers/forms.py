@@ -28,6 +28,7 @@ from ktdeval_judge.readers.frames import (
     with_lines,
     with_minutes,
 )
+from ktdeval_judge.readers.free_shares import check_free_shares
 from ktdeval_judge.readers.keys import (
     check_moment_keys,
     check_target_keys,
@@ -169,6 +170,7 @@ def read_fills(table: RoleTable, options: FormOptions) -> dict[str, Any]:
     price = "filled price" if table.has("filled price") else "price"
     _check_one_price(table, price)
     table = rows_of_trades(_filled_rows(table, size), size, price)
+    check_free_shares(table, price)
     shares = table.numbers(size)
     if "side" in table.roles or "is buy" in table.roles:
         sides = table.sides()

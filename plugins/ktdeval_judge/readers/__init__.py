@@ -349,11 +349,15 @@ def _read_plain(file: Path, tables: Sequence[CellTable], options: ReadOptions) -
 
 def _read_part(form: str, table: RoleTable, options: ReadOptions) -> Declared:
     """Return the declarations in one table of a file. If it has positions next to the account's
-    value, an error names the option that reads the value only.
+    value, an error names the option that reads the value only. The same applies if the user asks
+    for account values, but no column is known as these.
     """
     try:
         return _read_plain_form(form, table, options)
     except DataError as error:
+        if options.is_nav and "code" not in table.roles and "nav" not in table.roles:
+            words = f"{error}; for the account's value, name its column: --map nav=COLUMN"
+            raise DataError(words) from error
         if table.table.name != POSITIONS:
             raise
         words = f"{error}; for the account's value in its rows of totals: --nav {table.path.name}"

@@ -77,7 +77,7 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
     several forms match. `given` has the roles that the user names; their forms take precedence.
     """
     acts = "side" in table.roles or "is buy" in table.roles
-    alone = _form_of_rows(table, acts=acts)
+    alone = _form_of_rows(table, acts=acts, is_nav_named="nav" in given)
     if alone:
         return alone
 
@@ -105,14 +105,14 @@ def form_of(table: RoleTable, given: Mapping[str, str]) -> str:
     return _form_of_values(table)
 
 
-def _form_of_rows(table: RoleTable, *, acts: bool) -> str:
+def _form_of_rows(table: RoleTable, *, acts: bool, is_nav_named: bool) -> str:
     """Return the form if rows are round-trip trades, or account values without codes. Return an
     empty string if another form is possible.
     """
     if table.has("exit price") or table.has("exit date"):
         return "closed"
     has_codes = "code" in table.roles or bool(table.code)
-    is_trade = acts and table.has("shares")
+    is_trade = acts and table.has("shares") and not is_nav_named
     if table.has("nav") and not has_codes and not is_trade:
         return "values"
     return ""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import DataError
+from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import ReadOptions, read_declared
 
 REPEATED = """date,code,close,nav
@@ -18,7 +19,7 @@ REPEATED = """date,code,close,nav
 """
 
 
-def read(tmp_path: Path, text: str, **options: object) -> object:
+def read(tmp_path: Path, text: str, **options: object) -> Declared:
     path = tmp_path / "equity.csv"
     path.write_text(text, "utf-8")
     return read_declared(path, ReadOptions(is_nav=True, **options))  # type: ignore[arg-type]
@@ -55,3 +56,19 @@ def test_equal_values_with_a_deposit_are_refused(tmp_path: Path) -> None:
     text = "date,nav,deposit\n2025-06-02,1000,0\n2025-06-03,1500,500\n2025-06-03,1500,500\n"
     with pytest.raises(DataError, match="the day 20250603 appears twice"):
         read(tmp_path, text, flows="deposit")
+
+
+SYSTEMS = """date,kind,signal,quantity,model assets
+2025-06-02,slow,buy,10,1000
+2025-06-02,fast,buy,20,1000
+2025-06-03,slow,sell,10,945
+2025-06-03,fast,sell,20,945
+"""
+
+
+def test_the_advice_for_values_without_a_known_name_leads_to_them(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="name its column: --map nav=COLUMN"):
+        read(tmp_path, SYSTEMS)
+
+    declared = read(tmp_path, SYSTEMS, roles={"nav": "model assets"})
+    assert declared.values.to_dict() == {20250602: 1000.0, 20250603: 945.0}

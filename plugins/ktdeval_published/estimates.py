@@ -10,6 +10,7 @@ import numpy as np
 
 from ktdeval.stats import (
     Bootstrap,
+    annualisation_problem,
     deflated_sharpe_ratio,
     expected_best_sharpe,
     has_no_variance,
@@ -21,8 +22,7 @@ from ktdeval.stats import (
 from ktdeval_published.prices import Array, Stamps
 from ktdeval_published.report import AccountTrack, IntervalEstimate, Power
 
-MIN_BLOCKS = 20  #: days from which on days are resampled in blocks
-MIN_DAYS = 5
+MIN_DAYS = 5  #: days from which on a probability is given
 LEVEL = 0.95
 
 
@@ -77,34 +77,25 @@ def track_of(path: GainPath, a_year: int) -> AccountTrack:
 
 
 def sharpe_of(returns: Array, a_year: int) -> IntervalEstimate:
-    """Return the annual Sharpe ratio of daily returns with a 95 % interval: from resampled blocks
-    of days, or with fewer than 20 days from the error of the ratio and Student's quantile.
+    """Return the annual Sharpe ratio of daily returns with a 95 % interval from resampled blocks of
+    days. Too few days are not annualised, as on cards.
     """
     n = len(returns)
-    if n < 2 or has_no_variance(float(np.std(returns))):
-        return IntervalEstimate(n=n, reason="fewer than two days" if n < 2 else "no variance")
+    problem = annualisation_problem(n, a_year)
+    if problem is not None:
+        return IntervalEstimate(n=n, reason=problem)
+    if has_no_variance(float(np.std(returns))):
+        return IntervalEstimate(n=n, reason="no variance")
 
     value = float(np.mean(returns) / np.std(returns, ddof=1)) * math.sqrt(a_year)
-    if n < MIN_DAYS:
-        return IntervalEstimate(
-            value=value, n=n, reason=f"no interval with fewer than {MIN_DAYS} days"
-        )
-    if n >= MIN_BLOCKS:
-        interval = Bootstrap(np.asarray(returns)).ratio(a_year)
-        return IntervalEstimate(
-            value=value,
-            low=interval.low,
-            high=interval.high,
-            n=n,
-            kind="blocks of days",
-            reason=interval.reason or "",
-        )
-
-    shape = shape_of(returns)
-    error = math.sqrt(max(shape.error_variance, 0.0) / (n - 1))
-    half = student_quantile(n - 1, 1 - (1 - LEVEL) / 2) * error * math.sqrt(a_year)
+    interval = Bootstrap(np.asarray(returns)).ratio(a_year)
     return IntervalEstimate(
-        value=value, low=value - half, high=value + half, n=n, kind="error of the ratio"
+        value=value,
+        low=interval.low,
+        high=interval.high,
+        n=n,
+        kind="blocks of days",
+        reason=interval.reason or "",
     )
 
 

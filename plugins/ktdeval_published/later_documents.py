@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
-from email.utils import parsedate_to_datetime
+from datetime import date
 from typing import Any
 
 from ktdeval.values import loads_untrusted
@@ -12,7 +11,6 @@ from ktdeval.values import loads_untrusted
 _DOCUMENT = re.compile(r"Publish Time:\s*(.{4,48}?)\s*Content:(.{0,300})", re.DOTALL)
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
 _US = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
-_SECONDS = re.compile(r"\d{10}")
 #: beginnings of pages that were not served, which show when a page was asked for, not its content
 _FAILED = re.compile(
     r"something went wrong|access denied|too many requests|page not found|captcha|error 4\d\d"
@@ -56,15 +54,17 @@ def _is_later(text: str, day: date) -> bool:
 
 
 def published_day(stated: str) -> date | None:
-    """Return the day of a stated time of publication; None if it can't be read."""
+    """Return the day of a stated time of publication; None if it can't be read.
+
+    A date in the form of HTTP (`Fri, 07 Nov 2025 23:21:12 GMT`) or in seconds is not read: it says
+    when a server answered or wrote its copy, which login pages state, too.
+    """
     try:
         if found := _ISO.match(stated):
             return date.fromisoformat(found[0])
         if found := _US.search(stated):
             month, day, year = (int(part) for part in found.groups())
             return date(year, month, day)
-        if _SECONDS.fullmatch(stated.strip()):
-            return datetime.fromtimestamp(int(stated), UTC).date()
-        return parsedate_to_datetime(stated).date()
-    except (ValueError, TypeError, IndexError):
-        return None
+    except ValueError:
+        pass
+    return None

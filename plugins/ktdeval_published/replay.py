@@ -32,7 +32,7 @@ class ReplayTerms:
     stamp: Literal["begin", "end"] = "begin"
     has_rules: bool = False  #: whether the venue's rules on quantities apply
     lot: float = 0.0  #: buys are whole lots of it; 0: any quantity
-    star_lot: float = 0.0  #: smallest buy of a STAR share
+    star_lot: float = 0.0  #: smallest order of a STAR share; a whole holding may be sold below it
     is_locked: bool = False  #: shares bought on a day can't be sold on it
     fees: Fees = field(default_factory=Fees)
 
@@ -189,43 +189,66 @@ class _Book:
         if wanted > held + _DUST:
             self._refused["not held"] += 1
             wanted = held
-        if not self._terms.is_locked:
+        if self._terms.is_locked:
+            free = held - self._bought[order.symbol]
+            if wanted > free + _DUST:
+                self._refused["T+1"] += 1
+                wanted = max(free, 0.0)
+
+        is_whole_holding = abs(wanted - held) < _DUST
+        if is_whole_holding:
+            return wanted
+        return self._sellable(order.symbol, wanted)
+
+    def _sellable(self, symbol: str, wanted: float) -> float:
+        """Return how much of a sell the rules on sizes let through if a part of it is kept."""
+        if _is_star(symbol):
+            if 0 < wanted < self._terms.star_lot:
+                self._refused["STAR minimum"] += 1
+                return 0.0
             return wanted
 
-        free = held - self._bought[order.symbol]
-        if wanted > free + _DUST:
-            self._refused["T+1"] += 1
-            wanted = max(free, 0.0)
-        return wanted
+        lots = self._in_lots(wanted)
+        if lots < wanted - _DUST:
+            self._refused["lot"] += 1
+        return lots
+
+    def _in_lots(self, quantity: float) -> float:
+        """Return a quantity rounded down to whole lots."""
+        lot = self._terms.lot
+        if not lot:
+            return quantity
+        return math.floor(quantity / lot + _DUST) * lot
 
     def _allowed_buy(self, order: RowOrder, price: float) -> float:
         wanted = order.quantity
-        lot = self._terms.lot
-        if lot and abs(wanted / lot - round(wanted / lot)) > _DUST:
-            self._refused["lot"] += 1
-            wanted = math.floor(wanted / lot) * lot
-        if _is_star(order.symbol) and wanted < self._terms.star_lot:
+        is_star = self._terms.star_lot > 0 and _is_star(order.symbol)
+        if is_star and wanted < self._terms.star_lot:
             self._refused["STAR minimum"] += 1
             return 0.0
+        if not is_star and self._in_lots(wanted) < wanted - _DUST:
+            self._refused["lot"] += 1
+            wanted = self._in_lots(wanted)
 
-        affordable = self._affordable(wanted, price)
+        # above its minimum, an order of a STAR share is of any number of shares
+        step = min(1.0, self._terms.lot) if is_star else self._terms.lot
+        affordable = self._affordable(wanted, price, step)
         if affordable < wanted - _DUST:
             self._refused["cash"] += 1
-            if _is_star(order.symbol) and affordable < self._terms.star_lot:
+            if is_star and affordable < self._terms.star_lot:
                 return 0.0
         return affordable
 
-    def _affordable(self, wanted: float, price: float) -> float:
-        """Return how much of a buy the cash pays for, in whole lots."""
-        lot = self._terms.lot
+    def _affordable(self, wanted: float, price: float, step: float) -> float:
+        """Return how much of a buy the cash pays for, in steps; 0: any quantity."""
         quantity = wanted
         while (
             quantity > _DUST and quantity * price + self._fee(quantity, price) > self._cash + 1e-6
         ):
-            if lot:
-                quantity -= lot
+            if step:
+                quantity -= step
                 continue
-            # without lots, as much as the cash pays for after the costs of this size
+            # without steps, as much as the cash pays for after the costs of this size
             quantity = min(
                 quantity * (1 - 1e-9), max(self._cash - self._fee(quantity, price), 0.0) / price
             )

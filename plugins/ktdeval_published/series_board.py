@@ -119,10 +119,10 @@ def _findings(recipe: BoardRecipe, clone: Clone, table: pd.DataFrame) -> list[Da
 
 def _cash_steps(recipe: BoardRecipe, clone: Clone, table: pd.DataFrame, log: str) -> DataFinding:
     """Return the days on which cash moved by more than the trades of the log explain. A trade may
-    be booked on the next day with a value.
+    be booked on the next day with a value; rows of the log that repeat wholly count once.
     """
     path: Path = clone.path(log)
-    trades = pd.read_csv(path)
+    trades = pd.read_csv(path).drop_duplicates()
     other = recipe.columns.other
     bought = _product(trades, other["bought"], other["buy_price"], path)
     sold = _product(trades, other["sold"], other["sell_price"], path)
@@ -137,7 +137,8 @@ def _cash_steps(recipe: BoardRecipe, clone: Clone, table: pd.DataFrame, log: str
     booked = np.array([explained[day] for day in table["day"]])
     gaps = np.diff(table["cash"].to_numpy(float)) - booked[1:]
     for place in range(len(gaps) - 1):
-        if gaps[place] * gaps[place + 1] < 0:  # booked a day later
+        is_booked_later = abs(gaps[place] + gaps[place + 1]) <= _CENT
+        if is_booked_later:
             gaps[place + 1] += gaps[place]
             gaps[place] = 0.0
     steps = [

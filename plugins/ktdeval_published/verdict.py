@@ -183,6 +183,11 @@ def _live_texts(report: BoardReport) -> list[str]:
             f"On the days published before, the interval of the Sharpe ratio lies above zero for"
             f" {above} of {len(known)} entrants."
         )
+    elif before:
+        most = max(live.before for live in lives)
+        texts.append(
+            f"The days published before are at most {most} an entrant: too few for a Sharpe ratio."
+        )
     return texts
 
 

@@ -8,10 +8,14 @@ import pandas as pd
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers.keys import check_moment_keys
-from ktdeval_judge.readers.role_table import ONE_ROW_A_DAY, RoleTable, days_of, minutes_of
+from ktdeval_judge.readers.role_table import RoleTable, days_of, minutes_of
 
 SAME_CLOSE = "{program} fills at the close of the day of the decision."
 RETURNS_ONLY = "The file gives returns; values start from an account of 1 before its first day."
+_ONE_VALUE = (
+    "the day {day} appears twice; if these are values of one account within the "
+    "day, keep the latest row of each day; if they are several accounts, write one file each"
+)
 _TRADE_COLUMNS = ["day", "code", "side", "shares", "price"]
 
 
@@ -93,7 +97,7 @@ def values_of(
 
     check_moment_keys(table, moments)
     frame = pd.DataFrame({"day": days_of(moments), "moment": moments, "value": numbers})
-    table.check_once(frame[["day", "moment"]], table.column(role), ONE_ROW_A_DAY)
+    table.check_once(frame[["day", "moment"]], table.column(role), _ONE_VALUE)
 
     frame = frame.sort_values("moment", kind="stable")
     closes = frame.drop_duplicates("day", keep="last")

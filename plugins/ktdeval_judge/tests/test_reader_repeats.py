@@ -72,3 +72,13 @@ def test_the_advice_for_values_without_a_known_name_leads_to_them(tmp_path: Path
 
     declared = read(tmp_path, SYSTEMS, roles={"nav": "model assets"})
     assert declared.values.to_dict() == {20250602: 1000.0, 20250603: 945.0}
+
+
+def test_the_advice_for_values_within_days_leads_to_their_closes(tmp_path: Path) -> None:
+    """A day's times were cut off: 1000, then 1100 and 990 on the second day."""
+    text = "date,nav\n2025-06-02,1000\n2025-06-03,1100\n2025-06-03,990\n"
+    with pytest.raises(DataError, match=r"line 4: .*keep the latest row of each day"):
+        read(tmp_path, text)
+
+    declared = read(tmp_path, text.replace("2025-06-03,1100\n", ""))
+    assert declared.values.to_list() == [1000.0, 990.0]

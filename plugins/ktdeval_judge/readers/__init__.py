@@ -355,7 +355,8 @@ def _read_part(form: str, table: RoleTable, options: ReadOptions) -> Declared:
     try:
         return _read_plain_form(form, table, options)
     except DataError as error:
-        if options.is_nav and "code" not in table.roles and "nav" not in table.roles:
+        is_known = "code" in table.roles or "nav" in table.roles or form == "wide"
+        if options.is_nav and not is_known:
             words = f"{error}; for the account's value, name its column: --map nav=COLUMN"
             raise DataError(words) from error
         if table.table.name != POSITIONS:

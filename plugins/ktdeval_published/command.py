@@ -31,7 +31,7 @@ class BoardOutputOptions(JsonOptions):
 
     prices: Path | None = flag(
         None,
-        type=FilePath(exists=True, file_okay=False),
+        type=FilePath(file_okay=False),
         metavar="FOLDER",
         help="folder with price tables that a recipe names and the clone lacks",
     )
@@ -52,7 +52,7 @@ class BoardShowOptions(BoardOutputOptions):
     """Options for `show`."""
 
     source: Path = flag(
-        type=FilePath(exists=True, file_okay=False),
+        type=FilePath(file_okay=False),
         metavar="CLONE",
         help="clone of the board, or its files unpacked",
     )
@@ -73,13 +73,14 @@ class BoardTableOptions(BoardOutputOptions):
     """Options for `table`."""
 
     sources: Path = flag(
-        type=FilePath(exists=True, file_okay=False),
+        type=FilePath(file_okay=False),
         metavar="FOLDER",
         help="folder with a clone or an archive of each board",
     )
     only: tuple[str, ...] = flag((), metavar="NAME,…", help="boards to show [default: all]")
 
 
+@example("ktdeval published show agent-stock-benchmark --source AgentStockBenchmarkResults")
 @click.group(name="published")
 def published_group() -> None:
     """Execute public boards of trading agents again, and report what they show.

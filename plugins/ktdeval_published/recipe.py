@@ -7,13 +7,14 @@ formula and no address to fetch. `RECIPE_VERSION` rises with its form.
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from msgspec import field
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.values import Value, from_plain, load_yaml, near_matches
+from ktdeval.values import Address, Value, from_plain, load_yaml, near_matches
 
 RECIPE_VERSION = 1
 RECIPES = Path(__file__).with_name("recipes")
@@ -30,7 +31,7 @@ class BoardSource(Value):
     repository: str  #: owner/name
     commit: str  #: commit whose files are read
     licence: str
-    address: str = ""  #: page of the repository
+    address: Address = ""  #: page of the repository
 
 
 class BoardClaim(Value):
@@ -289,13 +290,26 @@ def _check_form(recipe: BoardRecipe, where: str) -> None:
     needed: dict[FormName, tuple[str, ...]] = {
         "positions": ("market",),
         "ranks": ("market", "ladder"),
-        "series": (),
+        "series": ("columns.day", "columns.value"),
         "cells": ("cells", "path"),
         "closed_trades": ("path",),
     }
     for name in needed[recipe.form]:
-        if not getattr(recipe, name):
+        if not attrgetter(name)(recipe):
             raise ConfigError(f"{where}: form {recipe.form} needs the field {name}")
+
+    if recipe.form == "series" and recipe.market is not None and recipe.market.index is not None:
+        raise ConfigError(
+            f"{where}: market.index: form series is compared with cash alone; remove the index"
+        )
+
+    has_dated_files = recipe.form in ("positions", "ranks")
+    if not has_dated_files and recipe.published.by not in ("backtest", "unknown"):
+        raise ConfigError(
+            f"{where}: published.by {recipe.published.by}: form {recipe.form} has no file or log for"
+            " each day, so that no day is shown to be published before its prices; write unknown, or"
+            " backtest"
+        )
     if recipe.form in ("positions", "ranks") and not (
         recipe.entrants.glob or recipe.entrants.named
     ):

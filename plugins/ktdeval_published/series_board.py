@@ -15,6 +15,7 @@ from ktdeval_published.cutoffs import cutoff_days
 from ktdeval_published.entrants import find_entrants
 from ktdeval_published.estimates import GainPath, path_of_nav, track_of
 from ktdeval_published.positions_board import live_of
+from ktdeval_published.publication import Status
 from ktdeval_published.recipe import BoardRecipe
 from ktdeval_published.report import DataFinding, EntrantReport
 
@@ -45,13 +46,13 @@ def series_parts(
                 arm=entrant.arm,
                 pair=entrant.pair,
                 declared=track_of(path, recipe.days_a_year),
-                live=live_of(path, ["unknown"] * len(path.days), recipe.days_a_year),
+                live=live_of(path, [_status(recipe)] * len(path.days), recipe.days_a_year),
                 cutoff=cutoff_days(entrant.model, path.days),
                 counts={"days": len(path.days)},
             )
         )
         rivals.append(Rivals(path, np.zeros(len(path.gains))))
-        findings += _findings(recipe, clone, table)
+        findings += _findings(recipe, clone, table, entrant.name)
     return add_luck(reports, luck_of(rivals)), tuple(one for one in findings if one.count)
 
 
@@ -75,7 +76,8 @@ def read_values(recipe: BoardRecipe, clone: Clone, inside: str) -> pd.DataFrame:
     table["day"] = pd.to_datetime(table["day"]).dt.strftime("%Y-%m-%d")
     if table["day"].duplicated().any():
         raise DataError(
-            f"{path}: has two values on {table['day'][table['day'].duplicated()].iloc[0]}"
+            f"{path}: has two values on {table['day'][table['day'].duplicated()].iloc[0]}; choose the"
+            " rows with `columns: {select: {COLUMN: VALUE}}`"
         )
     if table["value"].isna().any() or not (table["value"] > 0).all():
         raise DataError(f"{path}: a value is missing or not above 0")
@@ -97,7 +99,14 @@ def _path(recipe: BoardRecipe, table: pd.DataFrame) -> GainPath:
     return path_of_nav(days[1:], values[1:], float(values[0]))
 
 
-def _findings(recipe: BoardRecipe, clone: Clone, table: pd.DataFrame) -> list[DataFinding]:
+def _status(recipe: BoardRecipe) -> Status:
+    """Return what is known of the publication of each day."""
+    return "after" if recipe.published.by == "backtest" else "unknown"
+
+
+def _findings(
+    recipe: BoardRecipe, clone: Clone, table: pd.DataFrame, name: str
+) -> list[DataFinding]:
     findings = []
     if recipe.market is not None:
         days = sessions(
@@ -108,7 +117,7 @@ def _findings(recipe: BoardRecipe, clone: Clone, table: pd.DataFrame) -> list[Da
             DataFinding(
                 kind="missing days",
                 count=len(missing),
-                detail=f"sessions without a value: {', '.join(missing[:8])}",
+                detail=f"sessions without a value of {name}: {', '.join(missing[:8])}",
             )
         )
     log = recipe.columns.other.get("trades")

@@ -101,7 +101,7 @@ def test_a_run_ends_in_a_table_of_the_whole_panel(first: tuple[Path, Done]) -> N
     assert float(shown["total_return"]) == pytest.approx(
         100 * card["metrics"]["total_return"]["value"], abs=0.005
     )
-    assert float(shown["sharpe"]) == pytest.approx(card["metrics"]["sharpe"]["value"], abs=0.0005)
+    assert shown["sharpe"] == "-"  # eight returns are too few to annualise
     assert f"ktdeval card verify {run.relative_to(run.parents[1])}/cards/{TASK}.json" in done.out
     assert "[synthetic] [limited] [mask not tested for this model]" in done.out
 

@@ -60,7 +60,12 @@ def gather_orders(steps: Iterable[StepRecord]) -> Orders:
 
 def derive_orders(basis: DerivationBasis[TradingFacts]) -> Orders:
     """Return the total order counts over the finished episodes."""
-    orders = [episode.orders for episode in basis.facts.episodes]
+    return total_orders(basis.facts)
+
+
+def total_orders(facts: TradingFacts) -> Orders:
+    """Return the total order counts over the finished episodes of a card's facts."""
+    orders = [episode.orders for episode in facts.episodes]
     return add_up(Orders, orders, rules=add_counts(one.rules for one in orders))
 
 

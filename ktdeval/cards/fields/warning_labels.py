@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ktdeval.cards.fields.activity import derive_decisions, derive_orders, is_untraded
+from ktdeval.cards.fields.activity import derive_decisions, is_untraded, total_orders
 from ktdeval.cards.fields.coverage import Coverage, derive_coverage
 from ktdeval.cards.fields.cutoff import cutoff_labels
 from ktdeval.cards.fields.deciders import is_not_isolated
@@ -65,7 +65,7 @@ def derive_labels(basis: DerivationBasis[AnyFacts]) -> list[str]:
     }
     if isinstance(facts, TradingFacts):
         conditions |= _trading_conditions(facts, coverage)
-        conditions |= _account_conditions(facts, derive_orders(basis))
+        conditions |= _account_conditions(facts, total_orders(facts))
 
     return [label for label in read_words().labels if conditions.get(label)]
 

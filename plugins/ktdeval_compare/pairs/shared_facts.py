@@ -12,7 +12,7 @@ from ktdeval.errors import CardError
 from ktdeval.values import encode_canonical
 
 
-class ComparedCard(Protocol):
+class CardOnFile(Protocol):
     """A card in a comparison, of any kind."""
 
     @property
@@ -25,7 +25,7 @@ class ComparedCard(Protocol):
 
 
 def check_same(
-    entrants: Sequence[ComparedCard], facets: Mapping[str, Callable[[Any], Any]], then: str
+    entrants: Sequence[CardOnFile], facets: Mapping[str, Callable[[Any], Any]], then: str
 ) -> None:
     """Check that the cards agree in all `facets`, which map a name to a function that reads the
     value from a card.
@@ -84,7 +84,7 @@ def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
 _TASK_FACETS = ("masks", "modes", "task versions", *MARKET_FACETS)
 
 
-def check_same_task(entrants: Sequence[ComparedCard], then: str) -> None:
+def check_same_task(entrants: Sequence[CardOnFile], then: str) -> None:
     """Check that the cards are of one task on one market, in all that can change a result.
 
     Raises CardError otherwise. The message names the first difference and ends with `then`.
@@ -94,7 +94,7 @@ def check_same_task(entrants: Sequence[ComparedCard], then: str) -> None:
 
 
 def check_same_config(
-    entrants: Sequence[ComparedCard],
+    entrants: Sequence[CardOnFile],
     then: str,
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] = task_facts,
 ) -> None:

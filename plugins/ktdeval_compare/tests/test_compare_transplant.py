@@ -168,7 +168,9 @@ def test_runs_are_compared_as_executed_at_a_capital(
     assert "no transplant at 200,000,000 (it has 1,000,000, 100,000,000, 10,000,000,000)" in refused
 
     mixed = (runs / "momentum", transplanted_at(runs / "equal_weight", 10**8))
-    assert "have different task configs (never_ranked)" in terminal.error("compare", "agents", *mixed)
+    assert "have different task configs (never_ranked)" in terminal.error(
+        "compare", "agents", *mixed
+    )
 
 
 @pytest.mark.exhaustive

@@ -29,7 +29,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -45,14 +45,7 @@ GapCause = Literal[
     "corporate_actions",
     "residual",
 ]
-GAP_CAUSES: tuple[GapCause, ...] = (
-    "price_and_moment",
-    "lots_and_limits",
-    "fees",
-    "rows_left_out",
-    "corporate_actions",
-    "residual",
-)
+GAP_CAUSES: tuple[GapCause, ...] = get_args(GapCause)
 """Causes of a gap between a declared and an executed account, in the order of printing."""
 _NO_CASH = 0.005  #: money below half a cent is a rounding error
 

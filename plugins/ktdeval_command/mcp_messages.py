@@ -14,7 +14,7 @@ from http import HTTPStatus
 from importlib.metadata import version
 
 from ktdeval.errors import KtdevalError
-from ktdeval.harness import ToolCall, ToolResult, ToolSpec
+from ktdeval.harness import SUBMIT_TOOL, ToolCall, ToolResult, ToolSpec
 from ktdeval.values import JsonObject, JsonValue, dumps_compact
 from ktdeval_command.wire.refusals import WireError, one_line
 from ktdeval_command.wire.request_fields import MAX_NAME_CHARS, read_json
@@ -23,6 +23,10 @@ VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  #: newest f
 # a request without a version is treated as 2025-03-26
 _WITH_BATCHES = (None, "2025-03-26", "2024-11-05")
 _MAX_IN_BATCH = 100
+
+#: Tools that change an episode: they submit, go on to the next day, or begin. All others are
+#: research tools, which only read, so that clients may call several of them at once.
+ACTING_TOOLS = frozenset({SUBMIT_TOOL, "next_day", "begin_episode"})
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -166,7 +170,12 @@ class McpMessages:
             # The protocol requires every schema to have the type "object".
             schema = {"type": "object", **tool.parameters}
             listed.append(
-                {"name": tool.name, "description": tool.description, "inputSchema": schema}
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "inputSchema": schema,
+                    "annotations": {"readOnlyHint": tool.name not in ACTING_TOOLS},
+                }
             )
         return {"tools": listed}
 

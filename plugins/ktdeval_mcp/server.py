@@ -87,6 +87,7 @@ class McpTools:
                     description=tool.description,
                     input_schema=tool.schema,
                     output_schema=SCHEMA,
+                    annotations=_hints(reads_only=not tool.declaration.writes),
                 )
             )
 
@@ -194,6 +195,14 @@ def _search(arguments: dict[str, Any]) -> types.CallToolResult:
 
     shown = "\n\n".join(texts) or "nothing found"
     return types.CallToolResult(content=[_text(shown)], structured_content={"hits": hits})
+
+
+def _hints(reads_only: bool) -> types.ToolAnnotations:
+    """Return the hints by which a client decides whether to ask its user before a call. A tool that
+    writes adds a new folder and changes no other.
+    """
+    destructive = None if reads_only else False
+    return types.ToolAnnotations(read_only_hint=reads_only, destructive_hint=destructive)
 
 
 def _text(text: str) -> types.TextContent:

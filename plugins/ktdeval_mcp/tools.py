@@ -28,6 +28,7 @@ class ToolDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     when: str  #: when an assistant should use the tool
     only: tuple[str, ...] = ()  #: parameters that are offered; empty: all
     without: tuple[str, ...] = ()  #: parameters that are not offered
+    writes: bool = False  #: whether the command writes files
     prints_text: bool = True  #: whether the command is also run without `--json`, for its text
 
 

@@ -13,8 +13,10 @@ import pytest
 
 from ktdeval.errors import BudgetError, StoreError
 from ktdeval.harness import ToolCall, ToolResult
+from ktdeval_command.agent_desk import NEXT_DAY
 from ktdeval_command.loopback_server import ServerLimits, serving
-from ktdeval_command.mcp_messages import VERSIONS
+from ktdeval_command.mcp_messages import ACTING_TOOLS, VERSIONS
+from ktdeval_command.remote_server import BEGIN
 from ktdeval_command.tool_server import ToolServer
 from support.providers.bridge_clients import TOKEN
 from support.providers.tool_clients import (
@@ -72,6 +74,16 @@ async def test_the_official_client_lists_and_calls_tools(mode: str) -> None:
     assert (looked.is_error, looked.content[0].text) == (False, f"look {sent} — 你好")
     assert (failed.is_error, failed.content[0].text) == (True, "there is no tool absent")
     assert running.called == [("look", sent), ("absent", "{}")]
+
+
+def test_research_tools_are_marked_as_reading_and_acts_are_not() -> None:
+    with tools() as running:
+        listed = told(running, request("tools/list")).json()["result"]["tools"]
+
+    marks = {tool["name"]: tool["annotations"] for tool in listed}
+    assert marks == {"look": {"readOnlyHint": True}, "submit_action": {"readOnlyHint": False}}
+    # the tools that a session of several days adds
+    assert {SUBMIT.name, NEXT_DAY.name, BEGIN.name} == ACTING_TOOLS
 
 
 @pytest.mark.parametrize("version", VERSIONS)

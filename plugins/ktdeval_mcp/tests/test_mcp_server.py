@@ -64,6 +64,20 @@ async def test_each_tool_is_a_command_with_its_options(tmp_path: Path) -> None:
     assert tools["audit"].input_schema["required"] == ["log"]
 
 
+async def test_only_the_tool_that_writes_files_is_not_marked_as_reading(tmp_path: Path) -> None:
+    async with connected(tmp_path) as client:
+        tools = (await client.list_tools()).tools
+
+    writing = [tool for tool in tools if not tool.annotations.read_only_hint]
+    assert [(tool.name, tool.annotations.destructive_hint) for tool in writing] == [
+        ("judge", False)
+    ]
+    offered = {
+        name for tool in tools if tool not in writing for name in tool.input_schema["properties"]
+    }
+    assert not offered & {"out", "sarif", "html", "save", "github"}
+
+
 @pytest.mark.slow
 async def test_a_file_is_judged_and_its_tear_sheet_read(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:

@@ -92,6 +92,6 @@ def parse_tickers(text: str, field: str) -> tuple[str, ...]:
         if not TICKER.fullmatch(ticker):
             raise invalid(
                 field,
-                "expected tickers in capitals, separated by commas, such as AVLN,600519.SH,BTC-USD",
+                "expected tickers in capitals, separated by commas",
             )
     return tickers

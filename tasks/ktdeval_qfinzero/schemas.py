@@ -88,13 +88,11 @@ AsOf = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-Day = Annotated[
-    str, Meta(description="Day such as 2025-01-06.", extra_json_schema={"format": "date"})
-]
+Day = Annotated[str, Meta(description="Day, YYYY-MM-DD.", extra_json_schema={"format": "date"})]
 Moment = Annotated[
     str,
     Meta(
-        description="Moment in UTC such as 2025-01-06T14:30:00Z.",
+        description="Moment in UTC, YYYY-MM-DDTHH:MM:SSZ.",
         extra_json_schema={"format": "date-time"},
     ),
 ]

@@ -30,7 +30,7 @@ def parse_day(text: str, field: str) -> date:
     """
     day = _iso_day(text) if _DAY.fullmatch(text) else None
     if day is None:
-        raise invalid(field, "expected a calendar day such as 2025-01-06")
+        raise invalid(field, "expected a calendar day, YYYY-MM-DD")
     return day
 
 
@@ -51,8 +51,8 @@ def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
 
     raise invalid(
         field,
-        "expected a moment such as 2025-01-06T14:30:00Z (UTC when no offset is given), or a day"
-        " such as 2025-01-06",
+        "expected a moment, YYYY-MM-DDTHH:MM:SSZ (UTC when no offset is given), or a day,"
+        " YYYY-MM-DD",
     )
 
 

@@ -55,5 +55,7 @@ def test_a_run_of_an_earlier_task_is_read_and_its_replay_refused(
 
     done = command(*kept.checks[-1].split(), cwd=tmp_path)
     assert done.code != 0, done
-    assert done.err.count("\n") <= 1, done
+    # a market that questions are about is generated at its first use, which is said
+    lines = [line for line in done.err.splitlines() if "embedded market" not in line]
+    assert len(lines) <= 1, done
     assert kept.refused[commit] in done.out + done.err, done

@@ -48,7 +48,7 @@ Cursor = Annotated[
 Tickers = Annotated[
     ManyTickers,
     make_description(
-        "Only events about one of these. Tickers in capitals, such as AVLN; those that are not"
+        "Only events about one of these. Tickers in capitals; those that are not"
         " listed are named under `unknown`."
     ),
 ]
@@ -62,10 +62,10 @@ class EventsQuery(Arguments, kw_only=True):
 
     mode: upcoming: after the clock, at most horizon_minutes; just_happened: up to the clock, as far
         back; window: from start_utc to end_utc.
-    start_utc: Mode window: the window's first moment. A moment such as 2025-01-06T14:30:00Z (UTC
-        without an offset), or a day.
-    end_utc: Mode window: the first moment after the window; a day is included whole. A moment such
-        as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    start_utc: Mode window: the window's first moment. A moment YYYY-MM-DDTHH:MM:SSZ (UTC without an
+        offset), or a day.
+    end_utc: Mode window: the first moment after the window; a day is included whole. A moment YYYY-
+        MM-DDTHH:MM:SSZ (UTC without an offset), or a day.
     horizon_minutes: Modes upcoming and just_happened: how far to look from the clock.
     """
 
@@ -111,7 +111,7 @@ class TriggersQuery(Arguments, kw_only=True):
     """Events to come.
 
     tickers: The watchlist: only events about one of these, and those about the whole market.
-        Tickers in capitals, such as AVLN; those that are not listed are named under `unknown`.
+        Tickers in capitals; those that are not listed are named under `unknown`.
     horizon_minutes: How far to look ahead of the clock.
     limit: Triggers of one answer at most; `next_cursor` leads to the rest.
     """
@@ -127,10 +127,10 @@ class TriggersQuery(Arguments, kw_only=True):
 class TimelineQuery(Arguments, kw_only=True):
     """Buckets of events.
 
-    start_utc: First moment; six hours before the clock when absent. A moment such as
-        2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    start_utc: First moment; six hours before the clock when absent. A moment YYYY-MM-DDTHH:MM:SSZ
+        (UTC without an offset), or a day.
     end_utc: First moment after the window (a day is whole); six hours after the clock when absent.
-        A moment such as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
+        A moment YYYY-MM-DDTHH:MM:SSZ (UTC without an offset), or a day.
     bucket_minutes: Width of a bucket; a timeline has at most 1000 of them and 366 days.
     limit: Events listed (counts are exact whatever it is) of one answer at most; `next_cursor`
         leads to the rest.
@@ -160,10 +160,10 @@ class CalendarQuery(Arguments, kw_only=True):
 class CalendarDays(CalendarQuery):
     """Days of a calendar.
 
-    start_date: First day (UTC); the clock's day when absent. A moment such as 2025-01-06T14:30:00Z
-        (UTC without an offset), or a day.
+    start_date: First day (UTC); the clock's day when absent. A moment YYYY-MM-DDTHH:MM:SSZ (UTC
+        without an offset), or a day.
     end_date: Last day (UTC), which is included; seven days after the first when absent. A moment
-        such as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
+        YYYY-MM-DDTHH:MM:SSZ (UTC without an offset), or a day.
     """
 
     start_date: MomentText | None = None
@@ -192,12 +192,12 @@ class CoverageQuery(Arguments, kw_only=True):
 class NewsQuery(Arguments, kw_only=True):
     """Articles by words.
 
-    tickers: Only articles about one of these. Tickers in capitals, such as AVLN; those that are not
+    tickers: Only articles about one of these. Tickers in capitals; those that are not
         listed are named under `unknown`.
-    start_utc: First moment of publication; seven days before the end when absent. A moment such as
-        2025-01-06T14:30:00Z (UTC without an offset), or a day.
+    start_utc: First moment of publication; seven days before the end when absent. A moment YYYY-MM-
+        DDTHH:MM:SSZ (UTC without an offset), or a day.
     end_utc: First moment after the window (a day is included whole); up to the clock when absent. A
-        moment such as 2025-01-06T14:30:00Z (UTC without an offset), or a day.
+        moment YYYY-MM-DDTHH:MM:SSZ (UTC without an offset), or a day.
     keyword: Words that must all be in title, description or body; whole words, case aside.
     publisher: Part of the publisher's name, case aside.
     limit: Articles of one answer at most; `next_cursor` leads to the rest.

@@ -87,9 +87,11 @@ class LiveSamples:
         question = self._question
         workspace, past = self._situation()
         clock_ns = workspace.clock.as_of_ns
+        # of the start, so that the system prompt is the same in every turn
+        start = DatasetView(self._dataset, parse_moment(question.as_of, "as_of"))
         words = {
             **market_words(self._dataset.info),
-            "symbols": symbols_text(DatasetView(self._dataset, clock_ns)),
+            "symbols": symbols_text(start),
             "past": past,
             "clock": clock_words(clock_ns),
             **question.words,

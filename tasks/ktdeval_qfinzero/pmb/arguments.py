@@ -38,9 +38,9 @@ MAX_TICKERS: Final = 200
 
 _STATES: Final = f"{', '.join(get_args(OrderStatus))}; OPEN: all that work; NEW: as ACCEPTED"
 
-AccountId = Annotated[str, text("Id of the account, such as acct-000001.")]
-SessionId = Annotated[str, text("Id of the session, such as sess-000001.")]
-OrderId = Annotated[str, text("Id of the order, such as ord-000001.")]
+AccountId = Annotated[str, text("Id of the account, as its creation gave it.")]
+SessionId = Annotated[str, text("Id of the session, as its creation gave it.")]
+OrderId = Annotated[str, text("Id of the order, as its placement gave it.")]
 ClientOrderId = Annotated[
     str,
     Meta(
@@ -50,7 +50,10 @@ ClientOrderId = Annotated[
         pattern="^[A-Za-z0-9._:-]{1,64}$",
     ),
 ]
-Contract = Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)]
+Contract = Annotated[
+    str,
+    text("OPRA symbol of an option: O:, root, YYMMDD, C or P, strike × 1000 in eight digits.", 24),
+]
 Traded = Annotated[
     NamedInstrument,
     make_description("What is traded: a stock by symbol, or an option by contract."),
@@ -67,10 +70,7 @@ InForce = Annotated[
 ]
 ExpireTs = Annotated[
     str,
-    text(
-        "When a GTD order expires: a moment such as 2025-01-10T20:00:00Z, or a day, "
-        "which is all of it."
-    ),
+    text("When a GTD order expires: a moment YYYY-MM-DDTHH:MM:SSZ, or a day, which is all of it."),
 ]
 Form = Literal["json", "csv"]
 ShownRules = Annotated[
@@ -144,7 +144,7 @@ class CreateAccount(Arguments, kw_only=True):
     base_currency: Currency: the market's own, which is meant when left out.
     account_type: MARGIN may borrow and go short; CASH buys with settled cash only.
     initial_cash: Dollars paid in.
-    start_date: First day of use, such as 2025-01-06; not before the clock.
+    start_date: First day of use, YYYY-MM-DD; not before the clock.
     timezone: Accepted and without effect: all moments are UTC.
     """
 
@@ -187,7 +187,7 @@ class BorrowQuery(Arguments, kw_only=True):
     tickers: Annotated[
         str,
         text(
-            f"Tickers in capitals, comma-separated, such as AVLN,BRKT; at most {MAX_TICKERS}.",
+            f"Tickers in capitals, comma-separated without spaces; at most {MAX_TICKERS}.",
             2400,
         ),
     ]
@@ -205,7 +205,7 @@ class CreateSession(Arguments, kw_only=True):
     """A new session.
 
     frequency: Ticks at each minute's or each day's end.
-    start_ts: When it begins, not before the clock: a moment such as 2025-01-06T14:30:00Z, or a day.
+    start_ts: When it begins, not before the clock: a moment YYYY-MM-DDTHH:MM:SSZ, or a day.
     end_ts: When it ends, included: a moment, or a day, which is all of it.
     universe: What the session may trade; at least one.
     execution_config: How orders fill, what they cost, and how margin works; what is left out is as

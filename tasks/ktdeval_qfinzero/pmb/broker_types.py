@@ -192,9 +192,16 @@ class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     """
 
     type: Kind
-    symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MAX_TICKER)] | None = None
+    symbol: Annotated[str, text("Ticker of a stock, in capitals.", MAX_TICKER)] | None = None
     contract: (
-        Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)] | None
+        Annotated[
+            str,
+            text(
+                "OPRA symbol of an option: O:, root, YYMMDD, C or P, strike × 1000 in eight digits.",
+                24,
+            ),
+        ]
+        | None
     ) = None
 
 

@@ -162,7 +162,7 @@ def read_instrument(given: NamedInstrument, field: str) -> Instrument:
     if given.type == "OPTION":
         return Instrument(given.type, parse_contract(symbol, f"{field}.{name}").symbol)
     if not TICKER.fullmatch(symbol):
-        raise invalid(f"{field}.{name}", "expected a ticker in capitals, such as AVLN")
+        raise invalid(f"{field}.{name}", "expected a ticker in capitals")
 
     return Instrument(given.type, symbol)
 

@@ -22,6 +22,7 @@ from ktdeval.values import JsonValue, content_hash, sha256_hex
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, BenchmarkItem
 from ktdeval_qfinzero.benchmark.template_slots import clock_text
 from ktdeval_qfinzero.catalogue import catalogue
+from ktdeval_qfinzero.data.rows import SymbolRow
 from ktdeval_qfinzero.esp.arguments import StreamQuery
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.pmb.arguments import CreateSession
@@ -74,32 +75,53 @@ def tool_hashes() -> dict[str, str]:
     }
 
 
-def system_text(config: SuiteConfig, view: DatasetView, closed_days: Sequence[date]) -> str:
-    """Return the system prompt for one of ktdeval's own items.
+def system_text(config: SuiteConfig, first: DatasetView, closed_days: Sequence[date]) -> str:
+    """Return the system prompt for ktdeval's own items: the same for all of them, so that providers
+    keep it in their prompt caches.
 
-    `view`: the data as of the item's clock, whose listed symbols are named; `closed_days`: weekdays
-    without a session to be named.
+    `first`: the data as of the first clock of all items, whose listed symbols are named;
+    `closed_days`: weekdays without a session to be named.
     """
-    stocks: list[str] = []
-    coins: list[str] = []
-    for row in view.symbols():
-        name = f"{row.symbol} ({row.name})"
-        if row.asset_class == "crypto":
-            coins.append(name)
-        elif row.asset_class == "stock":
-            stocks.append(f"{name}*" if row.has_options else name)
-
+    listed = first.symbols()
     closed = "weekends"
     if closed_days:
         closed = f"weekends and on {', '.join(map(str, closed_days))}"
 
     return Template(prompt_text("system")).substitute(
         _shared_words(config),
-        clock=clock_words(view.as_of_ns),
-        stocks=", ".join(stocks) or "none",
-        coins=", ".join(coins) or "none",
+        listed_by=moment_text(first.as_of_ns),
+        stocks=_names(listed, "stock") or "none",
+        coins=_names(listed, "crypto") or "none",
         closed=closed,
     )
+
+
+def listed_since(first: DatasetView, view: DatasetView) -> str:
+    """Return the symbols that an item's view lists and the system prompt does not; an empty string
+    if there are none.
+    """
+    known = {row.symbol for row in first.symbols()}
+    later = [row for row in view.symbols() if row.symbol not in known]
+    parts: list[str] = []
+    for kind, words in (("stock", "stocks"), ("crypto", "coins")):
+        names = _names(later, kind)
+        if names:
+            parts.append(f"{words} {names}")
+
+    if not parts:
+        return ""
+    return f"Listed since {moment_text(first.as_of_ns)}: {'; '.join(parts)}."
+
+
+def _names(rows: Sequence[SymbolRow], asset_class: str) -> str:
+    """Return symbols of a class with their names; stocks with options are marked by a star."""
+    names: list[str] = []
+    for row in rows:
+        if row.asset_class == asset_class:
+            mark = "*" if row.has_options else ""
+            names.append(f"{row.symbol} ({row.name}){mark}")
+
+    return ", ".join(names)
 
 
 def public_system_text(config: SuiteConfig) -> str:
@@ -107,16 +129,26 @@ def public_system_text(config: SuiteConfig) -> str:
     return Template(prompt_text("public")).substitute(_shared_words(config))
 
 
-def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> str:
-    """Return the question. `as_of_ns`: the clock's time; None for a task from a file, which has no
-    clock.
+def user_text(instruction: str, situation: Situation, as_of_ns: int, listed: str) -> str:
+    """Return the question of an item: all that differs between items, beginning with the clock.
+
+    `listed`: as `listed_since` returns it.
     """
-    question = with_run_ids(instruction, situation.ids)
-    if as_of_ns is None:
-        return Template(prompt_text("public_user")).substitute(instruction=question)
+    lines = [f"The clock stands at {clock_words(as_of_ns)}."]
+    if listed:
+        lines.append(listed)
+
     return Template(prompt_text("user")).substitute(
-        clock=clock_words(as_of_ns), situation=situation.words, instruction=question
+        clock="\n".join(lines),
+        situation=situation.words,
+        instruction=with_run_ids(instruction, situation.ids),
     )
+
+
+def public_user_text(instruction: str) -> str:
+    """Return the question of a task from a file, which has no clock."""
+    question = with_run_ids(instruction, PUBLIC_IDS)
+    return Template(prompt_text("public_user")).substitute(instruction=question)
 
 
 def _shared_words(config: SuiteConfig) -> Mapping[str, str]:

@@ -58,7 +58,9 @@ from ktdeval_qfinzero.suite.grading import (
 from ktdeval_qfinzero.suite.prompt_texts import (
     PUBLIC_IDS,
     Situation,
+    listed_since,
     public_system_text,
+    public_user_text,
     situation_of,
     system_text,
     user_text,
@@ -87,6 +89,7 @@ class SampleMaterial:
     dataset: Dataset | None  # dataset of the items; None for tasks from a file
     described: Mapping[str, JsonValue]  # hashes of everything, for the card
     closed_days: tuple[date, ...] = ()  # weekdays without a session, around the clocks of the items
+    first: DatasetView | None = None  # dataset as of the first clock of the items
 
 
 def open_material(config: SuiteConfig) -> SampleMaterial:
@@ -120,7 +123,8 @@ def own_material(
             "sha256": content_hash([_item_json(item) for item in items]),
         },
     }
-    return SampleMaterial(questions, dataset, described, _closed_days(dataset, items))
+    first = DatasetView(dataset, min(item.as_of_ns for item in items))
+    return SampleMaterial(questions, dataset, described, _closed_days(dataset, items), first)
 
 
 def _closed_days(dataset: Dataset, items: Sequence[BenchmarkItem]) -> tuple[date, ...]:
@@ -224,8 +228,8 @@ class SuiteSamples:
     def __init__(self, config: SuiteConfig, material: SampleMaterial) -> None:
         self._config = config
         self._material = material
+        self._system = _system_of(config, material)
         # Only for this sample set's items, and cached for the lifetime of the set.
-        self._system = cache(self._system_at)
         self._situated = cache(self._situate)
         self._facts = cache(self._facts_of)
 
@@ -238,12 +242,11 @@ class SuiteSamples:
         can't be created, which is a defect of the item.
         """
         question = self._question(number)
-        clock_ns = self._situated(number).clock_ns
         return Sample(
             question.task.id,
             UNMASKED,
-            self._system(clock_ns),
-            user_text(question.task.instruction, _situation(question), clock_ns),
+            self._system,
+            self._user(number),
             answer_form(self._config.calls),
             self._facts(number),
             self._environment(number),
@@ -289,12 +292,16 @@ class SuiteSamples:
             raise DataError(f"{self._question(number).task.id}: a task of a file has no situation")
         return open_workspace(item, dataset)
 
-    def _system_at(self, clock_ns: int | None) -> str:
-        if clock_ns is None or self._material.dataset is None:
-            return public_system_text(self._config)
-        return system_text(
-            self._config, DatasetView(self._material.dataset, clock_ns), self._material.closed_days
-        )
+    def _user(self, number: int) -> str:
+        question = self._question(number)
+        instruction = question.task.instruction
+        clock_ns = self._situated(number).clock_ns
+        first = self._material.first
+        if clock_ns is None or first is None:
+            return public_user_text(instruction)
+
+        listed = listed_since(first, DatasetView(first.dataset, clock_ns))
+        return user_text(instruction, _situation(question), clock_ns, listed)
 
     def _situate(self, number: int) -> _SituatedQuestion:
         """Open a question's situation, whose setup may move the clock. If the question is live,
@@ -348,6 +355,12 @@ class SuiteSamples:
         assert isinstance(plain, dict)
 
         return plain
+
+
+def _system_of(config: SuiteConfig, material: SampleMaterial) -> str:
+    if material.first is None:
+        return public_system_text(config)
+    return system_text(config, material.first, material.closed_days)
 
 
 def _situation(question: SuiteQuestion) -> Situation:

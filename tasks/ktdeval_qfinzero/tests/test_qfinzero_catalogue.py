@@ -163,7 +163,7 @@ def test_models_and_logs_keep_their_wording() -> None:
     )
     assert (
         content_hash(tool_hashes())
-        == "a8630b302420b5211e255d1dec66f90b9cba8d2c2977e54a801e99cf67bc643c"
+        == "570f9e559673f4119b53eac77f9d0034485c6c20800ce5d738b3f2bd7243390a"
     )
 
 

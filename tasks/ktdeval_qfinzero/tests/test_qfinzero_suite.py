@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec import structs
 from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.stats import wilson
 from ktdeval.testing import check_scoring_task
+from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.benchmark.items import end_state, open_workspace
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import SymbolRow
@@ -22,8 +24,10 @@ from ktdeval_qfinzero.scoring.tasks_file import task_to_row
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
 from ktdeval_qfinzero.suite.grading import differing_parts, with_defaults
 from ktdeval_qfinzero.suite.prompt_texts import clock_words, tools_text
+from ktdeval_qfinzero.suite.samples import SuiteSamples, own_material
 from ktdeval_qfinzero.suite.scores import interval_of, summarise
 from ktdeval_qfinzero.suite.task import SuiteTask
+from ktdeval_qfinzero.timestamps import SECOND
 from support.qfinzero.qfinzero_scoring_cases import BARS
 from support.qfinzero.qfinzero_suite_play import (
     VARIANTS,
@@ -41,6 +45,12 @@ from support.qfinzero.qfinzero_suite_play import (
 from support.qfinzero.qfinzero_world import at, small_prices
 from support.tables import on_each_row
 
+ROOM = Path(__file__).parents[1]
+PROMPTS = {
+    str(path.relative_to(ROOM)): path.read_text("utf-8")
+    for folder in ("suite/prompts", "chat", "session")
+    for path in sorted((ROOM / folder).glob("*.md"))
+}
 METRICS = ("overall", "tm", "pa", "ta")
 DAILY = ("upq_stock_daily", '{"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-03"}')
 
@@ -436,15 +446,58 @@ def test_an_answer_too_long_to_be_shown_is_not_passed_on() -> None:
 
 def test_prompt_names_instruments_listed_by_the_clock_and_no_later_ones() -> None:
     prices = small_prices()
-    coming = SymbolRow("LATE", "stock", "Late Listing", "energy", world().info.default_as_of_ns + 1)
-    dataset = replace(world(), prices=replace(prices, symbol_rows=[*prices.symbol_rows, coming]))
+    coming_ns = world().info.default_as_of_ns + 1
+    coming = [
+        SymbolRow("LATE", "stock", "Late Listing", "energy", coming_ns, has_options=True),
+        SymbolRow("LTCX", "crypto", "Late Coin", "coins", coming_ns),
+    ]
+    dataset = replace(world(), prices=replace(prices, symbol_rows=[*prices.symbol_rows, *coming]))
+    first, *_ = calling_items()
+    items = [first, replace(first, as_of_ns=coming_ns)]
+    config = config_of("qfinzero_calling")
+    before, after = map(SuiteSamples(config, own_material(config, dataset, items)).sample, (0, 1))
 
-    assert "LATE" in [row.symbol for row in dataset.prices.symbols(coming.listed_ns)]
+    assert "AVLN (Avalon Systems)*, BRKT (Bracket Corp), CSTL (Castle Holdings)" in before.system
+    assert "BTCX (Bitcoin X)" in before.system
+    assert "what was listed after 2025-01-06T21:00:00Z is named with the clock" in before.system
+    assert "LATE" not in before.system + before.user
 
-    system = sample_set_of(task_of("qfinzero_calling", dataset=dataset)).sample(0).system
-    assert "AVLN (Avalon Systems)*, BRKT (Bracket Corp), CSTL (Castle Holdings)" in system
-    assert "BTCX (Bitcoin X)" in system
-    assert "LATE" not in system
+    assert after.system == before.system
+    assert (
+        "\nListed since 2025-01-06T21:00:00Z: stocks LATE (Late Listing)*; coins LTCX (Late Coin).\n"
+        in after.user
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_items_of_all_clocks_share_the_system_prompt_and_the_tools(variant: str) -> None:
+    """Prompt caches of providers keep what requests have in common from their beginning on."""
+    items = planning_items() if "planning" in variant else calling_items()
+    movable = next(item for item in items if not item.setup)
+    later = replace(movable, as_of_ns=movable.as_of_ns + 60 * SECOND)
+    config = config_of(variant)
+    sample_set = SuiteSamples(config, own_material(config, world(), [*items, later]))
+    samples = [sample_set.sample(number) for number in range(len(sample_set))]
+
+    assert len({sample.user.partition("\n")[0] for sample in samples}) == 2  # clocks
+    assert len({sample.system for sample in samples}) == 1
+    assert len({dumps_canonical(sample.form.parameters) for sample in samples}) == 1
+    assert "The clock stands at" not in samples[0].system
+
+
+# of the convention on daylight saving time, which no item asks for
+NO_ANSWERS = {"2024-11-03", "2025-03-08", "2025-03-09"}
+COPYABLE = re.compile(
+    r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}:\d{2}Z|(?:acct|sess|ord)-\w*\d\w*|O:[A-Z]+\d{6}[CP]\d{8}"
+)
+
+
+@pytest.mark.parametrize("text", [tools_text(), *PROMPTS.values()], ids=["tools", *PROMPTS])
+def test_no_prompt_shows_a_moment_a_ticker_or_an_id_to_copy(text: str) -> None:
+    tickers = [row.symbol for row in small_prices().symbol_rows]
+
+    assert set(COPYABLE.findall(text)) <= NO_ANSWERS
+    assert [ticker for ticker in tickers if ticker in text] == []
 
 
 def test_the_prompt_names_the_weekdays_without_a_session_around_the_clocks() -> None:

@@ -36,17 +36,17 @@ TERMS: Final = ("contract", "ticker", "underlying", "expiry", "strike", "type")
 Tickers = Annotated[
     str,
     text(
-        "Tickers in capitals, comma-separated, such as AVLN,BRKT; at most "
+        "Tickers in capitals, comma-separated without spaces; at most "
         f"{MAX_TICKERS}. Rows come by ticker, then by time.",
         2400,
     ),
 ]
-StartDay = Annotated[str, text("First day, such as 2025-01-06; included.")]
-EndDay = Annotated[str, text("Last day, such as 2025-01-17; included.")]
+StartDay = Annotated[str, text("First day, YYYY-MM-DD; included.")]
+EndDay = Annotated[str, text("Last day, YYYY-MM-DD; included.")]
 StartMoment = Annotated[
     str,
     text(
-        "First moment a bar may start at, such as 2025-01-06T14:30:00Z (UTC where "
+        "First moment a bar may start at, YYYY-MM-DDTHH:MM:SSZ (UTC where "
         "no offset is given), or a day."
     ),
 ]
@@ -152,7 +152,7 @@ class ChainQuery(OptionRows):
     """Options on a stock that traded on a day.
 
     underlying: Ticker of the stock or index.
-    date: Trading day of the bars, such as 2025-01-06.
+    date: Trading day of the bars, YYYY-MM-DD.
     expiry_min: First expiry wanted.
     expiry_max: Last expiry wanted.
     strike_min: Lowest strike wanted, in dollars.
@@ -176,7 +176,7 @@ class ChainQuery(OptionRows):
 class ContractQuery(OptionRows):
     """Bars of one option.
 
-    contract: OPRA symbol such as O:AVLN250221P00225000.
+    contract: OPRA symbol: O:, root, YYMMDD, C or P, strike × 1000 in eight digits.
     resolution: Bars of days or of minutes; for days only the days of start and end count.
     fields: Fields of a row, comma-separated, out of: contract, ticker, underlying, expiry, strike,
         type, date, window_start, open, high, low, close, volume, transactions. contract and date
@@ -207,7 +207,7 @@ class DaysOfRates(Arguments, kw_only=True):
 class ExDays(Arguments, kw_only=True):
     """Corporate actions of some days.
 
-    start: First ex-day, such as 2025-01-06; included.
+    start: First ex-day, YYYY-MM-DD; included.
     end: Last ex-day; included. It may lie ahead of the clock: what is announced is known.
     """
 

@@ -44,6 +44,7 @@ from ktdeval.calls.http_errors import (
     quote_server_text as quote_server_text,
     refused_body as refused_body,
 )
+from ktdeval.calls.outages import OUTAGES as OUTAGES, is_outage as is_outage
 from ktdeval.calls.packaged_prices import (
     PRICE_PACKAGE as PRICE_PACKAGE,
     Package as Package,

@@ -22,6 +22,7 @@ from ktdeval.calls.context_window import (
     given_context,
     stated_context,
 )
+from ktdeval.calls.outages import check_outage
 from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, watch_nothing
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import (
@@ -61,7 +62,8 @@ class ClientSettings:
     call_gap_s: float = 0.0  #: minimum time between the starts of two calls
     max_retries: int = 12  #: maximum number of attempts after the first
     max_wait_s: float = 3600.0  #: maximum total wait per call in seconds, over all attempts
-    max_failures: int = 3  #: number of consecutive calls that fail for good before the run stops
+    #: number of consecutive calls that fail for good, without an outage, before the run stops
+    max_failures: int = 3
     #: limit in US dollars over all sessions of a run; None means no limit
     max_cost: float | None = None
     #: limit on input plus output tokens over all sessions; None means no limit
@@ -289,6 +291,7 @@ class ModelClient:
         except ModelError as error:
             self._check_first_contact(call, error)
             if self._counts(call):
+                check_outage(error, call.attempts_made)
                 self._count_failure(error)
 
             raise
@@ -301,7 +304,7 @@ class ModelClient:
         return reply
 
     def _counts(self, call: PendingCall) -> bool:
-        """Return whether a call that failed for good counts towards `max_failures`.
+        """Return whether a call that failed for good may stop the run.
 
         The tool protocol probe never counts, since it may fail on purpose. Canary questions count
         until the first answer of the run: a server that does not answer them will not answer a step
@@ -326,7 +329,7 @@ class ModelClient:
     def _count_failure(self, error: ModelError) -> None:
         """Count a call that failed for good, and stop the run after too many consecutive failures.
 
-        Otherwise an outage would be recorded as a series of decisions.
+        Otherwise requests that are all refused would be recorded as a series of decisions.
         """
         with self._lock:
             self._failures += 1

@@ -86,7 +86,7 @@ def test_after_its_last_attempt_a_run_stops_before_it_records_a_failure(
     market: Path, failing: Stub, calm: Path, tmp_path: Path
 ) -> None:
     failing.plan = FaultPlan(faults=("server",), attempts=2, phase="submission")
-    words = (*SHORT, "--max-retries", 1, "--max-failures", 1)
+    words = (*SHORT, "--max-retries", 1)
     folder = tmp_path / "run"
     done = run(WIRES["chat"], failing, folder, market, *words)
     line = error_line(done)
@@ -108,7 +108,7 @@ def test_failures_below_the_threshold_are_holds_of_no_model(
     market: Path, failing: Stub, tmp_path: Path
 ) -> None:
     failing.plan = FaultPlan(
-        faults=("server", "too_large"), every=3, attempts=100, phase="submission"
+        faults=("malformed", "too_large"), every=3, attempts=100, phase="submission"
     )
     words = (*SHORT, "--max-retries", 0, "--max-failures", 1000)
     folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *words)
@@ -119,7 +119,7 @@ def test_failures_below_the_threshold_are_holds_of_no_model(
     assert card["failures"] == {
         f"model_{kind}": count for kind, count in failed_attempts(folder).items()
     }
-    assert set(card["failures"]) == {"model_bad_request", "model_server"}
+    assert set(card["failures"]) == {"model_bad_request", "model_bad_response"}
     assert sum(card["failures"].values()) == held
     assert card["coverage"]["steps_decided"] == STEPS * EPISODES - held
     assert card["rankable"]["value"] is False

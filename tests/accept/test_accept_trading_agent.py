@@ -22,10 +22,9 @@ from support.terminal import Terminal
 
 PERL = shutil.which("perl")
 # In the order of trading_agent.pl.
-FAULTS = ["server", *["bad_response"] * 3]
-FAULTS += ["connection", "bad_response", "timeout", "bad_response", "bad_response", "server"]
-FAULTS += ["bad_response"] * 12
-FAULTS += ["connection", "overloaded", "bad_request", "timeout", "timeout"]
+FAULTS = [*["bad_response"] * 17, "bad_request"]
+OUTAGES = ["server", "bad_response", "connection", "timeout", "server"]
+OUTAGES += ["connection", "overloaded", "timeout", "timeout"]
 MODEL = "--quiet --model trading_action/any"
 needs_perl = pytest.mark.skipif(
     PERL is None
@@ -87,6 +86,24 @@ def test_an_external_agent_takes_part_and_its_faults_are_failures(
         held = [one.shares for one in record.positions]
 
     assert card_of(tmp_path, task)["decisions"]["error"] == len(FAULTS)
+
+
+@pytest.mark.exhaustive
+@needs_perl
+@pytest.mark.parametrize("number", range(len(OUTAGES)))
+def test_an_external_agent_that_is_down_or_slow_stops_the_run_unrecorded(
+    address: str, tmp_path: Path, terminal: Terminal, number: int
+) -> None:
+    words = (
+        f"{MODEL} --tasks investorbench_btc_history --data synthetic_investorbench"
+        f" --out {tmp_path} --limit 1 --canary 0 --max-retries 0 --timeout-s 1"
+    ).split()
+    line = terminal.error(*words, "--base-url", f"{address}/outages/{number}/trading_action/")
+
+    assert OUTAGES[number] in line or "check the address" in line
+    assert "again" in line
+    (spec,) = RunFolder.load(tmp_path).manifest.specs
+    assert RunFolder.load(tmp_path).load_recorded(spec)[0] == []
 
 
 @needs_perl

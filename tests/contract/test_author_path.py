@@ -145,23 +145,28 @@ def test_old_card_and_run_with_null_market_fields_are_still_read(
     capsys.readouterr()
 
 
-def test_consecutive_failures_stop_a_self_calling_model_unless_it_is_free(
-    plugins: list[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("bad_request", r"2 steps in a row ended in a failed call \(model_bad_request\)"),
+        ("server", r"a call of a step failed for good \(server\), which no model decided"),
+    ],
+)
+def test_failures_stop_a_self_calling_model_unless_it_is_free(
+    plugins: list[str], tmp_path: Path, kind: str, line: str
 ) -> None:
     class Down:
         def reply(self, request: object) -> Reply:
-            raise ModelError("server", "down")
+            raise ModelError(kind, "down")
 
     asked = {"plugin": plugins[0].partition("=")[2], "max_failures": 2, "quiet": True}
-    with pytest.raises(
-        ProviderError, match=r"2 steps in a row ended in a failed call \(model_server\)"
-    ):
+    with pytest.raises(ProviderError, match=line):
         ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "own"), **asked)
 
     Down.traits = ModelTraits(is_free=True)  # type: ignore[attr-defined]
     (card,) = ktdeval.evaluate(Down(), "sums", out=str(tmp_path / "free"), **asked).typed_cards
 
-    assert card.plain["failures"] == {"model_server": 2}
+    assert card.plain["failures"] == {f"model_{kind}": 2}
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import structs
 
 from ktdeval.calls.call_counts import CallCounter
+from ktdeval.calls.outages import step_stop
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import (
@@ -200,6 +201,21 @@ def _run_to_outcome(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcom
     return EpisodeOutcome(spec)
 
 
+def _check_failures(errors: int, failures: Mapping[str, int], max_errors: int | None) -> None:
+    """Raise ProviderError, so that the step is not recorded, if a call in it failed by an outage, or
+    if it is the last of too many failed steps. `errors`: consecutive steps that ended in a failed
+    call, up to this one; `max_errors`: as in `EpisodeContext`.
+    """
+    if max_errors is None:
+        return
+
+    outage = step_stop(failures)
+    if outage is not None:
+        raise outage
+    if errors >= max_errors:
+        raise ProviderError(_too_many_errors(errors, failures))
+
+
 def _too_many_errors(errors: int, failures: Mapping[str, int]) -> str:
     """Return why a run stops after consecutive steps that ended in a failed call. Other calls in
     these steps may have succeeded.
@@ -260,8 +276,7 @@ def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> 
             began = time.perf_counter()
             entry: Entry = episode.run_step(step)
             errors = errors + 1 if entry.step.provenance == "error" else 0
-            if errors == context.max_errors:
-                raise ProviderError(_too_many_errors(errors, entry.step.failures))
+            _check_failures(errors, entry.step.failures, context.max_errors)
 
             # Settle calls first: if the process is killed, every recorded step must have its calls
             # on record.

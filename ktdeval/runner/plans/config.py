@@ -117,8 +117,9 @@ class RunConfig:
     max_failures: int = option(
         3,
         help=(
-            "stop after this many consecutive failed calls (after retries); the run can be"
-            " resumed. Until then, their steps are holds"
+            "stop after this many consecutive calls that the provider refuses or answers"
+            " unreadably; until then, their steps are holds. An outage stops the run at once,"
+            " before a step is recorded; both can be resumed"
         ),
         minimum=1,
     )

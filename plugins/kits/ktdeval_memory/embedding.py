@@ -35,6 +35,7 @@ from ktdeval.calls import (
     check_base_url,
     first_contacts,
     http_error,
+    is_outage,
     json_reply,
     network_error,
     wait_text,
@@ -237,15 +238,21 @@ class RemoteEmbedding:
 
     def ask(self, texts: Sequence[str]) -> list[str]:
         """Return the vector of each text as base64 of little-endian float32. Raises ModelError
-        after retries. Raises ProviderError if every call would fail, or if the server has never
-        worked.
+        after retries. Raises ProviderError if every call would fail, if the server has never
+        worked, or in an outage.
         """
         try:
             vectors = _RETRIES.run(
                 lambda: self._attempt(texts), time.sleep, _warn, lambda _: self._is_answered
             )
         except ModelError as error:
-            if self._is_answered or first_contacts(error) is None:
+            is_known = self._is_answered or first_contacts(error) is None
+            if is_known and is_outage(error):
+                raise ProviderError(
+                    f"{error}; no decision was recorded for it: wait, or repair the server, then"
+                    " run the same command again to resume"
+                ) from error
+            if is_known:
                 raise
 
             raise ProviderError(

@@ -16,7 +16,8 @@ from hypothesis import given, strategies as st
 from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
 from ktdeval.calls.budget import max_request_tokens
 from ktdeval.calls.http_errors import one_line
-from ktdeval.calls.retry import RetryPolicy
+from ktdeval.calls.outages import OUTAGES
+from ktdeval.calls.retry import RETRYABLE, OtherServer, RetryPolicy
 from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
 from support.providers.call_clients import (
     COST,
@@ -69,11 +70,11 @@ def test_transient_failure_leaves_no_trace_in_the_reply_but_is_recorded(run, kin
 
 @on_each_row(
     "limit, words",
-    (3, "3 calls in a row failed for good, the last with timeout: no answer; fix it"),
-    (1, "a call failed for good with timeout:"),
+    (3, "3 calls in a row failed for good, the last with bad_request: no answer; fix it"),
+    (1, "a call failed for good with bad_request:"),
 )
 def test_too_many_consecutive_final_failures_stop_the_run(run, limit, words):
-    model = failing(ModelError("timeout", "no answer"), "good")
+    model = failing(ModelError("bad_request", "no answer"), "good")
     client = run.client(model, max_retries=0, max_failures=limit)
     episode = client.for_episode("e1")
 
@@ -101,6 +102,48 @@ def test_too_many_consecutive_final_failures_stop_the_run(run, limit, words):
         client.for_episode("e2").reply(ask("y"))
 
     assert model.asked["y"] == 0
+
+
+OUTAGE_ROWS = (
+    (ModelError("timeout", "m: too slow"), "m: too slow (timeout, 3 attempts)", "--timeout-s"),
+    (ModelError("rate_limited", "m: 429"), "m: 429 (rate_limited, 3 attempts)", "--concurrency"),
+    (ModelError("overloaded", "m: 503"), "m: 503 (overloaded, 3 attempts)", "wait, then"),
+    (ModelError("server", "m: 500"), "m: 500 (server, 3 attempts)", "repair the server"),
+    (ModelError("connection", "m: off"), "m: off (connection, 3 attempts)", "check the network"),
+    (OtherServer("m: a page"), "m: a page (bad_response, 3 attempts)", "--base-url"),
+)
+
+
+@on_each_row("error, words, advice", *OUTAGE_ROWS)
+def test_an_outage_stops_the_run_at_its_first_call_and_names_what_to_do(run, error, words, advice):
+    client = run.client(failing(error, "good"), max_retries=2, max_failures=1000)
+    client.for_episode("e1").reply(ask("good"))  # the server works
+
+    with pytest.raises(ProviderError) as caught:
+        client.for_episode("e1").reply(ask("a"))
+
+    line = str(caught.value)
+    assert line.startswith(f"{words}; no decision was recorded for it: ")
+    assert advice in line
+    assert "run the same command again to resume" in line
+    assert run.stop.reason is caught.value
+    assert [record.outcome for record in run.records()[1:]] == [error.kind] * 3
+
+
+def test_each_kind_that_is_tried_again_is_an_outage_or_a_reply_that_cannot_be_read():
+    assert set(OUTAGES) == RETRYABLE - {"bad_response"}
+
+
+@pytest.mark.parametrize("kind", ["bad_response", "bad_request", "context_exceeded", "a_plugins"])
+def test_a_failure_of_the_model_or_the_request_is_a_typed_failure_of_its_step(run, kind):
+    client = run.client(failing(ModelError(kind, "no"), "good"), max_retries=2)
+    client.for_episode("e1").reply(ask("good"))
+
+    with pytest.raises(ModelError) as caught:
+        client.for_episode("e1").reply(ask("a"))
+
+    assert caught.value.kind == kind
+    assert not run.stop.is_set()
 
 
 def test_a_refusal_of_every_call_stops_the_run_and_is_booked(run):
@@ -350,14 +393,10 @@ def test_missing_response_is_a_timeout_a_connection_or_a_bad_response() -> None:
 
 
 def test_fixed_questions_that_fail_stop_a_run_that_has_no_answer_yet(run):
-    client = run.client(failing(ModelError("timeout", "no answer")), max_retries=0, max_failures=2)
-    canary = client.for_episode("canary")
-
-    with pytest.raises(ModelError):
-        canary.reply(ask("first"))
+    client = run.client(failing(ModelError("timeout", "no answer")), max_retries=0)
 
     with pytest.raises(ProviderError):
-        canary.reply(ask("second"))
+        client.for_episode("canary").reply(ask("first"))
 
     assert isinstance(run.stop.reason, ProviderError)
 
@@ -387,29 +426,18 @@ def test_moderation_is_known_by_its_code_or_unambiguous_words(
     assert isinstance(made, ContentFiltered) is is_filtered
 
 
-def test_failures_under_way_when_the_run_stopped_are_no_decisions_either(run):
+@on_each_row("kind, holds", ("server", 0), ("bad_request", 2))
+def test_failures_under_way_when_the_run_stopped_are_no_decisions_either(run, kind, holds):
     under_way = threading.Barrier(8)
 
     def fail(text: str, attempt: int) -> Answer:
         under_way.wait(240)
-        return ModelError("server", "down")
+        return ModelError(kind, "down")
 
     client = run.client(ScriptedModel(fail), max_retries=0, max_failures=3, concurrency=8)
     results = in_threads(
         8, lambda number: client.for_episode(f"e{number}").reply(ask(f"question {number}"))
     )
 
-    assert sum(isinstance(result, ModelError) for result in results) == 2
-    assert sum(isinstance(result, RunStop) for result in results) == 6
-
-
-@pytest.mark.parametrize(("kind", "attempts"), [("server", 3), ("bad_request", 1)])
-def test_a_failure_for_good_has_its_kind_and_does_not_stop_the_run(run, kind, attempts):
-    client = run.client(failing(ModelError(kind, "down"), "hello"), max_retries=2)
-    client.for_episode("check").reply(ask("hello"))  # the server works
-    with pytest.raises(ModelError, match="down") as caught:
-        client.for_episode("e1").reply(ask("a"))
-
-    assert caught.value.kind == kind
-    assert not run.stop.is_set()
-    assert [record.outcome for record in run.records()[1:]] == [kind] * attempts
+    assert sum(isinstance(result, ModelError) for result in results) == holds
+    assert sum(isinstance(result, RunStop) for result in results) == 8 - holds

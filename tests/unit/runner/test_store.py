@@ -333,7 +333,11 @@ class Script:
         if isinstance(end, BaseException):
             raise end
 
-        counts = StepCounts(failures={"model_server": 1} if end == "error" else {}).record()
+        failures = {"error": {"model_bad_request": 1}, "outage": {"model_server": 1}}.get(end, {})
+        if failures:
+            end = "error"
+
+        counts = StepCounts(failures=failures).record()
         record = AnswerRecord(
             **asdict(counts),
             step=step,
@@ -409,11 +413,27 @@ def test_consecutive_steps_with_failed_calls_stop_the_run(
 
     assert error is not None
     assert error.startswith(
-        "3 steps in a row ended in a failed call (model_server); fix the cause, then run the same command"
+        "3 steps in a row ended in a failed call (model_bad_request); fix the cause, then run the same command"
         " again"
     )
     assert isinstance(stop.reason, ProviderError)
     assert recorded(folder) == list(range(8))
+
+
+def test_a_step_that_failed_by_an_outage_is_not_recorded(folder: RunFolder) -> None:
+    error, stop = play(folder, Script(["model", "error", "outage", "model"]), max_errors=3)
+
+    assert error is not None
+    assert error.startswith("a call of a step failed for good (server)")
+    assert isinstance(stop.reason, ProviderError)
+    assert recorded(folder) == [0, 1]
+
+    assert play(folder, Script(["model"] * 4), max_errors=3)[0] is None
+    assert [each.provenance for each in folder.load_answers(SPEC)] == ["model", "error", "model", "model"]  # fmt: skip
+
+
+def test_a_free_model_that_fails_by_plan_holds_and_goes_on(folder: RunFolder) -> None:
+    assert play(folder, Script(["model", "outage", "model"]), max_errors=None)[0] is None
 
 
 def test_a_stopped_run_resumes_where_it_stopped(folder: RunFolder) -> None:

@@ -31,7 +31,7 @@ from ktdeval.calls import installed_version
 from ktdeval.calls.context_window import listed_context
 from ktdeval.calls.prices import choose_price
 from ktdeval.cards import listed_cutoff
-from ktdeval.cards.fields import cutoff
+from ktdeval.cards.fields import listed_cutoffs
 from ktdeval.values import csv_rows
 from ktdeval_models.remote.base import PRICE_TABLE
 
@@ -67,7 +67,7 @@ def reports(providers: Mapping[str, Any]) -> dict[str, list[Report]]:
     found: dict[str, list[Report]] = {}
     for provider, content in providers.items():
         for listed, model in content["models"].items():
-            name = cutoff.reported_name(listed)
+            name = listed_cutoffs.reported_name(listed)
             knowledge = model.get("knowledge") or ""
             if not _DATE.fullmatch(knowledge) or _MOVES.search(name):
                 continue

@@ -54,10 +54,6 @@ from ktdeval.cards.fields.cutoff import (
     card_cutoff as card_cutoff,
     cutoff_words as cutoff_words,
     latest_cutoff as latest_cutoff,
-    listed_cutoff as listed_cutoff,
-    listed_days as listed_days,
-    parse_cutoff as parse_cutoff,
-    parse_cutoff_or_state as parse_cutoff_or_state,
     recorded_cutoff as recorded_cutoff,
     sides as sides,
     window_words as window_words,
@@ -75,6 +71,12 @@ from ktdeval.cards.fields.fact_types import (
     Drift as Drift,
     Pluggable as Pluggable,
     SnapshotPart as SnapshotPart,
+)
+from ktdeval.cards.fields.listed_cutoffs import (
+    listed_cutoff as listed_cutoff,
+    listed_days as listed_days,
+    parse_cutoff as parse_cutoff,
+    parse_cutoff_or_state as parse_cutoff_or_state,
 )
 from ktdeval.cards.fields.medians import (
     QUARTILES as QUARTILES,

@@ -10,7 +10,6 @@ from ktdeval.stats.anytime import (
 from ktdeval.stats.bootstrap import (
     MIN_DAYS as MIN_DAYS,
     Bootstrap as Bootstrap,
-    Resampling as Resampling,
     episode_intervals as episode_intervals,
 )
 from ktdeval.stats.calibration import (
@@ -132,6 +131,7 @@ from ktdeval.stats.return_paths import (
     underwater as underwater,
     worst_drawdowns as worst_drawdowns,
 )
+from ktdeval.stats.resampling import Resampling as Resampling
 from ktdeval.stats.sequential import (
     Look as Look,
     NormalBoundaries as NormalBoundaries,

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal
@@ -26,13 +25,13 @@ import numpy.typing as npt
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.block_length import stationary_block_length
 from ktdeval.stats.data_limits import (
-    MAX_DAY_SHARE,
     MIN_RETURNS,
     dominance_words,
     dominant_return,
 )
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.performance_metrics import benchmark_levels, benchmark_problem
+from ktdeval.stats.resampling import Resampling
 from ktdeval.stats.series import (
     NO_VARIANCE,
     TRADING_DAYS,
@@ -93,21 +92,6 @@ _LARGEST_GROWTH = math.log(1e6)
 
 #: minimum days; with fewer days, a block bootstrap is not meaningful, so no interval is given
 MIN_DAYS = MIN_RETURNS
-
-
-@dataclass(frozen=True, slots=True)
-class Resampling:
-    """Settings for resampling. Equal settings and data give equal intervals."""
-
-    #: number of resamples; with 4,999, the 2.5 % and 97.5 % points are order statistics
-    draws: int = 4999
-    #: seed of the draws; None: derived from the bytes of the series, so that each series has
-    #: exactly one interval
-    seed: int | None = None
-    level: float = 0.95  #: nominal coverage
-    #: share of the squares of returns above which a single day leaves no interval of a total return
-    #: or a ratio; 1: no day does, as on cards of earlier versions
-    max_day_share: float = MAX_DAY_SHARE
 
 
 Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]

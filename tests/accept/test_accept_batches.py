@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.runner.records.run_folder import MARK
+from ktdeval.runner.records.run_file_names import MARK
 from support.providers.repeat_plugin import PLUGIN, SAMPLES
 from support.providers.stub_batches import BatchPlan
 from support.providers.stub_provider import Stub, running_stub, skip_without_sdks

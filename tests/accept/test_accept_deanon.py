@@ -9,7 +9,8 @@ from typing import Any
 
 from ktdeval.cli.main import main
 from ktdeval.runner.records.episode_journal import pack_lines
-from ktdeval.runner.records.run_folder import ANSWERS, RunFolder
+from ktdeval.runner.records.run_file_names import ANSWERS
+from ktdeval.runner.records.run_folder import RunFolder
 from support.paths import SUPPORT
 from support.runs.run_support import SAME_MASK, WINDOW, card_of
 from support.terminal import Terminal

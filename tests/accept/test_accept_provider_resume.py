@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.runner.records.run_folder import MARK
+from ktdeval.runner.records.run_file_names import MARK
 from support.providers.stub_provider import running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, answered, apart, finished, start_run, steps
 from support.runs.run_support import assert_same, episodes, finished_steps

@@ -13,7 +13,8 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.runner.records.episode_journal import pack_lines
-from ktdeval.runner.records.run_folder import ANSWERS, RunFolder
+from ktdeval.runner.records.run_file_names import ANSWERS
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval_qfinzero.benchmark.items import BenchmarkItem, open_workspace, resolve_references
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.grading import RecordedCall

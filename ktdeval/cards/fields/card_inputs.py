@@ -25,9 +25,9 @@ from ktdeval.cards.fields.fact_types import (
 )
 from ktdeval.errors import CardError
 from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
-from ktdeval.stats.bootstrap import Resampling
 from ktdeval.stats.factorial_effects import left_out_windows
 from ktdeval.stats.metric import Metric, RecordedTranscript, RuleSet
+from ktdeval.stats.resampling import Resampling
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.trading.ledger import Ledger

@@ -17,7 +17,7 @@ from ktdeval.cards.fields.recorded_facts import DerivationBasis, TradingFacts
 from ktdeval.errors import CardError, PluginError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_foreign
-from ktdeval.stats.bootstrap import Resampling, episode_intervals
+from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.metric import (
     FunctionMetric,
     Metric,
@@ -27,6 +27,7 @@ from ktdeval.stats.metric import (
     range_problem,
 )
 from ktdeval.stats.performance_metrics import ANNUALISED
+from ktdeval.stats.resampling import Resampling
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values.strict_json import dumps_canonical

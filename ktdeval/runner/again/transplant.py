@@ -35,7 +35,8 @@ from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.bookkeeper import Bookkeeper, episode_ledger, recorded_decision
 from ktdeval.runner.episodes.shown_account import SeenBooks
 from ktdeval.runner.records.ledger_file import encode_ledger
-from ktdeval.runner.records.run_folder import LEDGER, RunFolder
+from ktdeval.runner.records.run_file_names import LEDGER
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.scoring.score import make_inputs
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring

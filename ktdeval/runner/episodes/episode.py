@@ -18,7 +18,7 @@ from ktdeval.runner.episodes.episode_parts import EpisodeParts, StepwiseEpisode
 from ktdeval.runner.episodes.shown_account import SeenBooks, shown_account
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry
 from ktdeval.runner.records.ledger_file import encode_ledger
-from ktdeval.runner.records.run_folder import LEDGER
+from ktdeval.runner.records.run_file_names import LEDGER
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import StepFinished
 from ktdeval.task_api.trading_task import Scene

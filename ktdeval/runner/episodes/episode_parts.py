@@ -19,7 +19,7 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.runner.episodes.bookkeeper import Bookkeeper, episode_ledger
-from ktdeval.runner.plans.additional_models import session_models
+from ktdeval.runner.episodes.session_models import session_models
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import ScoringTask, TargetTask
 from ktdeval.task_api.trading_task import Task

@@ -18,7 +18,7 @@ from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.runner.episodes.episode_parts import ScoringParts, StepwiseEpisode
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry, pack_lines
-from ktdeval.runner.records.run_folder import ANSWERS
+from ktdeval.runner.records.run_file_names import ANSWERS
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import SampleFinished
 from ktdeval.task_api.scoring import AnswerRecord, Sample, SampleSet

@@ -15,8 +15,9 @@ from ktdeval.calls.budget import Allowance
 from ktdeval.calls.episode_rounds import EpisodeRounds
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
-from ktdeval.cards.fields.cutoff import latest_cutoff, run_cutoff
+from ktdeval.cards.fields.cutoff import latest_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.listed_cutoffs import run_cutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.traits import model_traits

@@ -42,7 +42,8 @@ from ktdeval.runner.models.model_drift import ask_at_end, ask_at_start
 from ktdeval.runner.plans.additional_models import RunModel, known_context
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import cache_folder
-from ktdeval.runner.records.run_folder import MANIFEST, REPLIES, RunFolder
+from ktdeval.runner.records.run_file_names import MANIFEST, REPLIES
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import BatchProgress, CallDelayed, CallFinished, CheckDelayed, Event

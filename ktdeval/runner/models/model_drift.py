@@ -40,7 +40,7 @@ import msgspec
 
 from ktdeval.errors import ModelError, RunStop, StoreError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply, encodable
-from ktdeval.runner.records.run_folder import CANARY
+from ktdeval.runner.records.run_file_names import CANARY
 from ktdeval.stores.mirror import keep_file
 from ktdeval.values.files import read_plain
 from ktdeval.values.seeds import derive_seed

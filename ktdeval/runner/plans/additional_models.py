@@ -14,16 +14,15 @@ from ktdeval.calls.context_window import (
     stated_context,
 )
 from ktdeval.calls.prices import FREE, Price, choose_price
-from ktdeval.cards.fields.cutoff import listed_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.listed_cutoffs import listed_cutoff
 from ktdeval.errors import ConfigError, KtdevalError, UsageError
-from ktdeval.harness.chat_messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
-from ktdeval.harness.session_parts import NamedModel
+from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.plans.config import RunConfig
-from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
-from ktdeval.values.config_options import build, parse_assignments
+from ktdeval.task_api.episode_spec import FurtherModel
+from ktdeval.values.config_options import parse_assignments
 from ktdeval.values.strict_json import JsonValue
 
 
@@ -184,26 +183,6 @@ def _model_price(name: str, model: Model, config: RunConfig) -> Price | None:
         )
 
     return price
-
-
-def session_models(
-    spec: EpisodeSpec, own: Model, further: Mapping[str, Model] | None
-) -> dict[str, NamedModel]:
-    """Return the additional models for an episode's sessions, keyed by the name that requests use.
-
-    If `further` is None, `own` is used for all of them, as in replays and measurements.
-    """
-    named = {}
-    for choice in spec.further_models:
-        call = dict(spec.call)
-        call.pop("tool_protocol", None)
-        if choice.tool_protocol is not None:
-            call["tool_protocol"] = choice.tool_protocol
-
-        model = own if further is None else further[choice.asked_as]
-        named[choice.asked_as] = NamedModel(model, build(CallParams, call, "call"))
-
-    return named
 
 
 def choices(models: Sequence[RunModel]) -> tuple[FurtherModel, ...]:

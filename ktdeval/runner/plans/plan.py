@@ -10,7 +10,7 @@ from typing import Any
 
 from ktdeval.attribution.style_factors import FACTORS
 from ktdeval.cards.card_reading import ATTACHED, load_card
-from ktdeval.cards.fields.cutoff import run_cutoff
+from ktdeval.cards.fields.listed_cutoffs import run_cutoff
 from ktdeval.cards.fields.task import BY_ACCOUNT, NEVER_RANKED
 from ktdeval.errors import DataError, PluginError, UsageError
 from ktdeval.harness.chat_messages import ToolProtocol

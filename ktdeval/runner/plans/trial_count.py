@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from ktdeval.errors import StoreError
 from ktdeval.runner.records.episode_journal import JournalEntry, entry_type
-from ktdeval.runner.records.run_folder import ANSWERS, JOURNAL, MANIFEST, RunFolder
+from ktdeval.runner.records.run_file_names import ANSWERS, JOURNAL, MANIFEST
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import NotARunError
 from ktdeval.stats.sharpe_significance import SharpeMoments, sharpe_shape
 from ktdeval.task_api.episode_spec import EpisodeSpec

@@ -20,14 +20,8 @@ from ktdeval.calls.stop_flag import Fence, no_fence
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.runner.plans.plan_growth import unite_episodes
 from ktdeval.runner.records.completion_marks import LogEntry
-from ktdeval.runner.records.run_folder import (
-    CANARY,
-    CERTIFICATE,
-    MANIFEST,
-    MARK,
-    TASK_FILES,
-    RunFolder,
-)
+from ktdeval.runner.records.run_file_names import CANARY, CERTIFICATE, MANIFEST, MARK, TASK_FILES
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.runner.remote.worker_part import CANARY_CALLS, CHECK_CALLS
 from ktdeval.values.files import read_plain, sync_folder, write_atomic

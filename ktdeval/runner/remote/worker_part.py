@@ -23,7 +23,8 @@ from ktdeval.harness.chat_messages import ToolProtocol
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.execution.run import SharedRun, executor, prepare_run
 from ktdeval.runner.plans.config import RunConfig
-from ktdeval.runner.records.run_folder import CANARY, JOURNAL, MARK, RunFolder
+from ktdeval.runner.records.run_file_names import CANARY, JOURNAL, MARK
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.scoring.score import write_cards
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring

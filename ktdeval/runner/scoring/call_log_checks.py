@@ -22,7 +22,8 @@ from ktdeval.cards.recomputation_diff import value_difference
 from ktdeval.errors import CardError, StoreError
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.records.completion_marks import EpisodeMark, wall_time
-from ktdeval.runner.records.run_folder import MANIFEST, MARK, RunFolder
+from ktdeval.runner.records.run_file_names import MANIFEST, MARK
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.runner.scoring.model_identity_checks import manifest_problems
 from ktdeval.task_api.episode_spec import EpisodeSpec

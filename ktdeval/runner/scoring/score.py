@@ -51,7 +51,8 @@ from ktdeval.runner.models.model_drift import drift, load_record
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.runner.plans.plan import describe_any, target_task_of
 from ktdeval.runner.records.completion_marks import EpisodeMark, wall_time
-from ktdeval.runner.records.run_folder import CERTIFICATE, TASK_FILES, RunFolder
+from ktdeval.runner.records.run_file_names import CERTIFICATE, TASK_FILES
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import DataSource
 from ktdeval.runner.records.transcript_counts import Said, count_said
 from ktdeval.runner.scoring.call_log_checks import check_call_log, check_models

@@ -42,8 +42,15 @@ from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.episodes.bookkeeper import recorded_decision
 from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory
 from ktdeval.runner.records.episode_journal import Entry, Record
-from ktdeval.runner.records.run_file_names import DECLARED_FILE
-from ktdeval.runner.records.run_folder import ANSWERS, LEDGER, MANIFEST, MARK, TRANSCRIPT, RunFolder
+from ktdeval.runner.records.run_file_names import (
+    ANSWERS,
+    DECLARED_FILE,
+    LEDGER,
+    MANIFEST,
+    MARK,
+    TRANSCRIPT,
+)
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.records.url_run import run_file
 from ktdeval.runner.scoring.call_log_checks import (
@@ -64,7 +71,7 @@ from ktdeval.runner.scoring.score import (
     open_run,
     run_of,
 )
-from ktdeval.stats.bootstrap import Resampling
+from ktdeval.stats.resampling import Resampling
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.task_api.trading_task import Task

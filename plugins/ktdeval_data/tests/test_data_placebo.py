@@ -24,7 +24,7 @@ from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.data_source import open_snapshot
-from ktdeval.stats.bootstrap import Resampling
+from ktdeval.stats.resampling import Resampling
 from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_data import placebo as placebo_module

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ktdeval.calls.prices import choose_price
-from ktdeval.cards.fields.cutoff import listed_cutoff
 from ktdeval.cards.fields.fact_types import CutoffEntry
+from ktdeval.cards.fields.listed_cutoffs import listed_cutoff
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_pretty, split_list

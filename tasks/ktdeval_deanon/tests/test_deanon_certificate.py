@@ -39,7 +39,8 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
 from ktdeval.runner.estimate import estimate_run
 from ktdeval.runner.records.episode_journal import pack_lines
-from ktdeval.runner.records.run_folder import ANSWERS, TRANSCRIPT, RunFolder
+from ktdeval.runner.records.run_file_names import ANSWERS, TRANSCRIPT
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.trading_task import describe_task
 from ktdeval.values import dumps_pretty, file_sha256, from_plain, sha256_hex, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board

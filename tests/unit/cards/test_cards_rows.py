@@ -35,8 +35,6 @@ from ktdeval.cards.fields.cutoff import (
     cutoff_problems,
     cutoff_words,
     latest_cutoff,
-    parse_cutoff,
-    parse_cutoff_or_state,
     sides,
     window_words,
 )
@@ -50,6 +48,7 @@ from ktdeval.cards.fields.fact_types import (
     TaskPart,
     WindowPart,
 )
+from ktdeval.cards.fields.listed_cutoffs import parse_cutoff, parse_cutoff_or_state
 from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
 from ktdeval.cards.fields.plan import (
     call_text,

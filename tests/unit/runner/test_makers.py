@@ -24,7 +24,7 @@ from ktdeval.errors import CardError
 from ktdeval.registry import load_plugins
 from ktdeval.registry.code import code_hash
 from ktdeval.runner import RunConfig, evaluate, rescore
-from ktdeval.runner.records.run_folder import MARK
+from ktdeval.runner.records.run_file_names import MARK
 from ktdeval.runner.scoring.verify import verify_card
 from ktdeval.values import dumps_pretty
 from support.runs.run_support import PLUGIN, TASK

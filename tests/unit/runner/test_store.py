@@ -34,7 +34,8 @@ from ktdeval.runner.records.episode_journal import (
 )
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.records.run_claim import claim_folder
-from ktdeval.runner.records.run_folder import ANSWERS, LEDGER, TRANSCRIPT, RunFolder
+from ktdeval.runner.records.run_file_names import ANSWERS, LEDGER, TRANSCRIPT
+from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.events import EpisodeFailed, Event, SampleFinished

@@ -14,7 +14,7 @@ from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate, open_recorded_snapshot
 from ktdeval.runner.scoring.score import make_inputs
 from ktdeval.runner.scoring.verify import verify_card
-from ktdeval.stats.bootstrap import Resampling
+from ktdeval.stats.resampling import Resampling
 from ktdeval.values.strict_json import dumps_pretty
 
 TASK = "blinded_open_research"

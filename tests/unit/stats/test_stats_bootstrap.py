@@ -16,12 +16,12 @@ from ktdeval.stats import bootstrap
 from ktdeval.stats.block_length import MIN_VALUES, stationary_block_length
 from ktdeval.stats.bootstrap import (
     Bootstrap,
-    Resampling,
     drawdowns,
     episode_intervals,
     stationary_indices,
 )
 from ktdeval.stats.intervals import Interval, no_interval
+from ktdeval.stats.resampling import Resampling
 from ktdeval.stats.series import max_drawdown, newey_west_mean
 from support.figures.metric_cases import market, nav_ledger
 

@@ -52,7 +52,7 @@ _MEANINGS, _MEANINGS_WITHOUT_STATUS = (
     for under in ("any", "none")
 )
 #: errors that end a run, by HTTP status
-_REFUSALS = csv_rows(Path(__file__).with_name("refusals.csv"))
+_REFUSALS = {row["status"]: row for row in csv_rows(Path(__file__).with_name("refusals.csv"))}
 _KINDS = {
     408: "timeout",
     409: "server",
@@ -122,6 +122,7 @@ class Caller:
     #: HTTP status that each of this server's error codes means, keyed by code in lower case. It
     #: overrides the status of the response; 402 means an empty account, 451 a content filter.
     meanings: Mapping[str, int] = field(default_factory=dict)
+    path: str = ""  #: path of the API method below the endpoint; empty if it need not be named
 
     @property
     def key(self) -> str:
@@ -329,7 +330,7 @@ def error_of(
         return ModelError("bad_request", f"{who}: {quote}; {advice}", refusal.retry_after_s)
 
     stop = (
-        _provider_error(status, caller, quote)
+        _provider_error(_ending(refusal, status, caller), caller, quote)
         or _reply_limit_error(refusal, status, who, quote)
         or _parameter_error(refusal, status, caller, sent, quote)
     )
@@ -419,14 +420,23 @@ def _status_from_codes(codes: Sequence[str]) -> int | None:
     return next(filter(None, map(_MEANINGS_WITHOUT_STATUS.get, codes)), None)
 
 
-def _provider_error(status: int, caller: Caller, quote: str) -> ProviderError | None:
-    """Return the error for a status that ends the run (`refusals.csv`); otherwise None."""
-    meaning = str(status)
+def _ending(refusal: ProviderRefusal, status: int, caller: Caller) -> Sequence[str]:
+    """Return what a refusal means as `refusals.csv` names it, most specific first."""
     if 300 <= status < 400 or status == 405:
-        meaning = "address"  # a redirect or a rejected method means that the base URL is wrong
+        return ("address",)  # a redirect or a rejected method means that the base URL is wrong
 
-    for row in _REFUSALS:
-        if row["status"] == meaning:
+    is_missing = refusal.status == status == _NO_MODEL and caller.model not in refusal.message
+    if is_missing and _says("no_route", refusal.message):
+        return (f"route {caller.path}", "route" if caller.path else "address")
+
+    return (str(status),)
+
+
+def _provider_error(meanings: Sequence[str], caller: Caller, quote: str) -> ProviderError | None:
+    """Return the error for a refusal that ends the run (`refusals.csv`); otherwise None."""
+    for meaning in meanings:
+        row = _REFUSALS.get(meaning)
+        if row is not None:
             problem = row["problem"].format(caller=caller)
             advice = row["advice"].format(caller=caller)
             return ProviderError(f"{caller.provider}/{caller.model}: {problem} ({quote}); {advice}")

@@ -45,7 +45,14 @@ PROVIDERS = {
     "volcengine",
 }
 SECRET = "sk-proj-abcdefghijklmnop0123456789"
-CALLER = Caller("openai", "gpt-x", "https://api.openai.com/v1", ("OPENAI_API_KEY",), (SECRET,))
+CALLER = Caller(
+    "openai",
+    "gpt-x",
+    "https://api.openai.com/v1",
+    ("OPENAI_API_KEY",),
+    (SECRET,),
+    path="/responses",
+)
 
 
 def model_at(base_url: str, **params: Any) -> Any:
@@ -396,6 +403,11 @@ def test_a_refusal_of_one_attempt_has_a_kind(
         "",
         "check the name after the slash in --model, and the address in --base-url",
     ),
+    (404, [], "The model `gpt-x` was not found", "there is no model 'gpt-x'"),
+    (404, [], "File Not Found", "has no /responses, the path of OpenAI's newer API"),
+    (404, [], "Not Found", "use --model openai_compatible/gpt-x, else correct --base-url"),
+    (404, [], "404 page not found", "has no /responses"),
+    (404, [], "Invalid URL (POST /v1/responses)", "has no /responses"),
     (405, [], "", "give the right one with --base-url"),
     (308, [], "", "give the right one with --base-url"),
     (402, [], "", "set OPENAI_API_KEY to the key of another account"),

@@ -174,7 +174,9 @@ class RemoteAdapter:
 
             headers = self.headers(sdk, key)
             self._secrets = tuple(dict.fromkeys((*filter(None, (key,)), *secret_headers(headers))))
-            self.caller = replace(self.caller, secrets=self._secrets, meanings=self.meanings)
+            self.caller = replace(
+                self.caller, secrets=self._secrets, meanings=self.meanings, path=self.path
+            )
             account = (
                 {} if self.params.api_key_env is None else {"api_key_env": self.params.api_key_env}
             )

@@ -134,6 +134,8 @@ def submission_prompt(config: MarketConfig, rules: MarketRules) -> str:
     """Return the instructions for submitting decisions or orders."""
     submission = Template(text(_submission_file(config))).substitute(
         hold_confidence=_hold_confidence(config),
+        known_rules=_known_rules(config, rules),
+        least_weight=-1 if rules.shorts else 0,
         schema_retries=config.harness.schema_retries,
         min_reason_chars=config.harness.min_reason_chars,
     )
@@ -151,6 +153,17 @@ def _hold_confidence(config: MarketConfig) -> str:
     words = _read_words()
     scored = words["not_scored" if config.weights else "scored"]
     return f"{words['hold_confidence'][config.hold]} {scored}"
+
+
+def _known_rules(config: MarketConfig, rules: MarketRules) -> str:
+    """Describe which rules a submission must meet as a whole at the close shown; empty if orders
+    are checked only when they execute.
+    """
+    if not config.trading.constraint_feedback:
+        return ""
+
+    or_short = " and can't be sold short" if rules.shorts else ""
+    return f" {Template(_read_words()['known_rules']).substitute(or_short=or_short)}"
 
 
 def rules_prompt(

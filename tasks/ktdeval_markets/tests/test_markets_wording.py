@@ -98,3 +98,21 @@ def test_the_submit_tool_says_when_orders_of_its_market_fill(fills: list[Any], s
     form = ActionForm(HarnessConfig(), lens_of("blinded"), scales)
     orders: Any = form.tool.parameters["properties"]["orders"]  # type: ignore[index,call-overload]
     assert orders["description"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("trading", "said"),
+    [
+        ({"constraint_feedback": False}, None),
+        ({"constraint_feedback": True}, "not held and can't be sold short, a buy beyond"),
+        ({"constraint_feedback": True, "venue": "frictionless_long"}, "not held, a buy beyond"),
+    ],
+)
+def test_a_submission_that_comes_back_as_a_whole_is_announced(
+    trading: dict[str, Any], said: str | None
+) -> None:
+    snapshot = market()
+    scene = scene_of(snapshot, trading=trading)
+    submission = scene.observe(0, snapshot.as_of(ROW), EMPTY, None).submission
+    assert ("as a whole: a label of no asset" in submission) == (said is not None)
+    assert said is None or said in submission

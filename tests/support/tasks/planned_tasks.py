@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ktdeval.harness import ModelRequest
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.runner.plans.plan import choose_tasks, make_plan
+from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.task_api import EpisodeSpec
 
 PLUGINS = load_plugins()
@@ -76,6 +78,19 @@ def planned(name: str, agent: str = "react") -> Planned:
     specs = make_plan(config, PLUGINS, tasks, snapshot, None).specs
 
     return Planned(tasks[name], specs, EpisodeFactory(tasks, PLUGINS, snapshot), snapshot)
+
+
+@cache
+def first_requests(name: str) -> tuple[ModelRequest, ...]:
+    """Requests of a task's first step without research, whole and, if there is one, compact."""
+    plan = planned(name)
+    (first, *_) = rehearse(plan.specs, lambda: plan.factory)
+    requests = [*first.play_shown(with_lessons=False).requests]
+    compact = first.make_compact()
+    if compact is not None:
+        requests += compact.play_shown(with_lessons=False).requests
+
+    return tuple(requests)
 
 
 @cache

@@ -37,6 +37,7 @@ from ktdeval.cards.table_types import (
 )
 from ktdeval.stats.data_limits import ONE_DAY, annualisation_problem
 from ktdeval.stats.metric import never_in
+from ktdeval.task_api.scoring import VERDICT
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
 _LONGEST_POLICY = 22  # characters; tables fit in 80 columns
@@ -52,7 +53,7 @@ def trading_report(card: TradingCard) -> Report:
 
 def scoring_report(card: ScoringCard) -> Report:
     """Return the report on a valid scoring card."""
-    sentences = (silence_claim(card), *score_bounds_notes(card))
+    sentences = (silence_claim(card), *verdict_claims(card), *score_bounds_notes(card))
     return assemble_report(card, (_scores_grid(card),), _scoring_notes(card), sentences)
 
 
@@ -382,6 +383,14 @@ def _score_number(unit: str, value: float | None) -> str:
     if value is None or is_fraction(unit):
         return points(value, ",.2f")
     return f"{value:,.4g}"
+
+
+def verdict_claims(card: ScoringCard) -> Iterator[str]:
+    """Yield the sentence that the task gives to each score."""
+    for name in card.score_order:
+        sentence = card.scores[name].detail.get(VERDICT)
+        if isinstance(sentence, str):
+            yield f"{clean(name)}: {clean(sentence)}."
 
 
 def score_bounds_notes(card: ScoringCard) -> Iterator[str]:

@@ -25,6 +25,7 @@ from ktdeval.task_api.sample_files import (
     write_samples as write_samples,
 )
 from ktdeval.task_api.scoring import (
+    VERDICT as VERDICT,
     AnswerRecord as AnswerRecord,
     Environment as Environment,
     Sample as Sample,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeGuard
+from typing import Any, Final, Literal, Protocol, TypeGuard
 
 from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.harness.tool_definition import Tool
@@ -110,6 +110,11 @@ class Score:
     detail: Mapping[str, JsonValue] = field(default_factory=dict)  #: additional figures
     reason: str = ""  #: why `value` is None
 
+
+VERDICT: Final = "verdict"
+"""Key in the detail of a score for a sentence, without a full stop, that follows from its figures.
+The printed card shows it first.
+"""
 
 Unanswered = Literal["worst", "left_out"]
 """Figure that a score assigns to a sample without a valid answer."""

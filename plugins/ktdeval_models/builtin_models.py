@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ktdeval.attribution import FACTORS
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.harness import Model
+from ktdeval.harness import Model, ModelRequest, Reply
 from ktdeval.keyless import (
     Call,
     Certain,
@@ -48,6 +48,7 @@ from ktdeval_models.params import (
     RandomParams,
     RankParams,
 )
+from ktdeval_models.question_answers import first_answer, question_form
 from ktdeval_models.random_model import (
     RandomModel,
     names_are_shown,
@@ -159,6 +160,19 @@ class FirstListed(Hold):
 
     def __init__(self, params: FirstListedParams) -> None:
         self.params = params
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request. A question gets its first choice."""
+        form = question_form(request)
+        if form is None:
+            return super().reply(request)
+        return Conversation(request).call([(form.name, first_answer(form))])
+
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+        """Return the parent's problem; a question needs no account."""
+        if any(question_form(request) is not None for request in requests):
+            return None
+        return super()._step_problem(requests)
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Buy if nothing is held yet and the prompt lists names."""

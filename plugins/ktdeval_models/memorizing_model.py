@@ -19,6 +19,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval_models.builtin_models import RankModel
 from ktdeval_models.params import MemoryParams
+from ktdeval_models.question_answers import question_form, remembered_answer
 from ktdeval_models.recognised_figures import identity_answer, identity_form
 from ktdeval_models.remembered_facts import RememberedFacts, uniform_of
 
@@ -48,7 +49,9 @@ class MemoryModel(RankModel):
 
     With `recall` below 1 it knows only a share of the facts: it buys names that it remembers to
     rise, and ranks the rest by momentum. If asked which stock and day is shown, it searches its
-    memory for the figures; when it trades, it uses only labels.
+    memory for the figures; when it trades, it uses only labels. If asked for a code, the direction
+    of a month or a close, it answers from what the question shows or from its memory, and else
+    guesses.
     """
 
     def __init__(self, _name: str, params: MemoryParams) -> None:
@@ -58,17 +61,26 @@ class MemoryModel(RankModel):
             parse_day(params.until, "until: ", ConfigError)
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request. The request may also ask which stock and day is shown."""
+        """Answer one request. The request may also ask which stock and day is shown, or for a fact
+        of the market.
+        """
         form = identity_form(request)
-        if form is None:
-            return super().reply(request)
+        if form is not None:
+            return Conversation(request).call([(form.name, identity_answer(request, self._facts))])
 
-        return Conversation(request).call([(form.name, identity_answer(request, self._facts))])
+        form = question_form(request)
+        if form is not None:
+            answer = remembered_answer(request, form, self.params, self._facts)
+            return Conversation(request).call([(form.name, answer)])
+
+        return super().reply(request)
 
     def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return the parent's problem; a question about the stock and day needs no account."""
-        if any(identity_form(request) is not None for request in requests):
-            return None
+        """Return the parent's problem; a question needs no account."""
+        for request in requests:
+            if identity_form(request) is not None or question_form(request) is not None:
+                return None
+
         return super()._step_problem(requests)
 
     @property

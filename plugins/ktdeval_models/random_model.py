@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ktdeval.harness import ModelTraits
+from ktdeval.harness import ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import (
     Call,
     Certain,
@@ -29,6 +29,7 @@ from ktdeval.keyless import (
 )
 from ktdeval.values import JsonValue, derive_seed, whole_groups
 from ktdeval_models.params import RandomParams
+from ktdeval_models.question_answers import question_form, random_answer
 
 SCREENS = (
     "MOM_12_1",
@@ -66,6 +67,22 @@ class RandomModel(KeylessModel):
     def traits(self) -> ModelTraits:
         """Traits of a rule-based model that draws at random."""
         return replace(super().traits, draws_chance=True)
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Answer one request. A question gets a random choice."""
+        form = question_form(request)
+        if form is None:
+            return super().reply(request)
+
+        conversation = Conversation(request)
+        answer = random_answer(form, _chance(conversation, "answer"))
+        return conversation.call([(form.name, answer)])
+
+    def _step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+        """Return the parent's problem; a question needs no account."""
+        if any(question_form(request) is not None for request in requests):
+            return None
+        return super()._step_problem(requests)
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
         """Return whether names are shown, or can be looked up."""

@@ -170,6 +170,10 @@ class RememberedFacts:
         spread = float(np.nanstd(self._growth(row, members)))
         return spread * self._normals(self._days[row], names)
 
+    def error_of(self, name: str, row: int) -> float:
+        """Return the noise of one fact, as a relative error."""
+        return float(self._errors([name], row)[0])
+
     def _normals(self, day: str, names: Sequence[str]) -> FloatArray:
         """Return `noise` times a standard normal draw for each name on a day."""
         law = NormalDist()

@@ -44,6 +44,7 @@ FIT = {
     "_history": f"{SHOWN} {BARS}",
     "ama_": f"{SHOWN} {BARS}",
     "deanon_": "chaos memory",
+    "memory_floor": "chaos first_listed memory random",
     "qfinzero_": "chaos",
 }
 
@@ -107,6 +108,7 @@ FORMS = (
     "investorbench_msft_history_bright",
     "views_blinded",
     "deanon_probe",
+    "memory_floor_blinded",
 )
 
 

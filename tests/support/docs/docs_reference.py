@@ -40,6 +40,7 @@ CONFIGS = {
     "Stances: BUY, SELL, HOLD": "ktdeval_markets.stance_orders:StanceConfig",
     "QFinZero's tasks": "ktdeval_qfinzero.suite.config:SuiteConfig",
     "Probes of a mask": "ktdeval_deanon.task:DeanonConfig",
+    "Memory floor": "ktdeval_memory_floor.task:MemoryFloorConfig",
     "harness": "ktdeval.harness:HarnessConfig",
     "trading": "ktdeval.trading:TradingConfig",
 }

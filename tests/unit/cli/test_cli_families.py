@@ -21,6 +21,7 @@ FAMILIES = [
     "ktdfin_paper",
     "ktdfin_rebased",
     "markets",
+    "memory_floor",
     "qfinzero",
     "views",
 ]

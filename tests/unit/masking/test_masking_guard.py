@@ -402,6 +402,7 @@ SHOWN = (
     "tasks/ktdeval_markets/w*.yaml",
     "plugins/kits/ktdeval_memory/wording.yaml",
     "tasks/ktdeval_deanon/*_form.yaml",
+    "tasks/ktdeval_memory_floor/*_forms.yaml",
     "plugins/ktdeval_agents/teams/*.yaml",
     "plugins/ktdeval_agents/wording.yaml",
     "ktdeval/harness/*.md",

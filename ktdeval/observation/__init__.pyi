@@ -15,7 +15,6 @@ from ktdeval.observation.input_changes import (
 from ktdeval.observation.state import (
     NOTHING_SHOWN as NOTHING_SHOWN,
     ObservedState as ObservedState,
-    observe as observe,
     state_of_values as state_of_values,
 )
 from ktdeval.observation.state_entries import (
@@ -33,6 +32,7 @@ from ktdeval.observation.state_reading import (
     recorded_state as recorded_state,
     shown_state as shown_state,
 )
+from ktdeval.observation.state_rendering import observe as observe
 from ktdeval.observation.state_rows import (
     as_object as as_object,
     rows_by_asset as rows_by_asset,

@@ -1,10 +1,10 @@
 """A day's state as the mask shows it, as a single value. The JSON block in the prompt is written
 from the state; agents and local models read it.
 
-A task builds the state as payloads. Only `observe` turns payloads into an `ObservedState`, using
-the lens, so a state contains only what the prompt shows. A task's rules state its limits as text,
-while the state contains them as numbers for local readers. All numbers are exactly those in the
-text.
+A task builds the state as payloads. Only `observe` (`state_rendering.py`) turns payloads into an
+`ObservedState`, using the lens, so a state contains only what the prompt shows. A task's rules
+state its limits as text, while the state contains them as numbers for local readers. All numbers
+are exactly those in the text.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any, TypeVar
 
-from ktdeval.masking.lens import Lens
-from ktdeval.masking.payload_types import Payload
-from ktdeval.observation.compact import compact_sections, unpack_section
+from ktdeval.observation.compact import unpack_section
 from ktdeval.observation.older_closes import shows_older_apart, with_older_apart
 from ktdeval.observation.state_entries import (
     ObservedAccount,
@@ -185,25 +183,6 @@ class ObservedState:
 
 NOTHING_SHOWN = ObservedState({})
 """State of a task that provides no state."""
-
-
-def observe(
-    lens: Lens,
-    payload: Mapping[str, Payload],
-    *,
-    is_compact: bool = False,
-    sets_older_apart: bool = False,
-) -> ObservedState:
-    """Return a day's payload as the lens shows it. `is_compact` packs the tables of figures;
-    `sets_older_apart` stores the older closes in the history separately. Raises PluginError if a
-    value is not a payload type, and DataError if the snapshot lacks an asset or day.
-    """
-    sections: Mapping[str, str] = lens.render_fields(payload)
-    if sets_older_apart:
-        sections = with_older_apart(sections)
-    if is_compact:
-        sections = compact_sections(sections)
-    return ObservedState(sections)
 
 
 def state_of_values(values: Mapping[str, JsonValue]) -> ObservedState:

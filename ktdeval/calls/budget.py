@@ -16,6 +16,7 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
+from ktdeval.harness.call_params import MOST_REPLY_TOKENS
 from ktdeval.harness.chat_messages import ModelRequest, Usage
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
@@ -53,7 +54,8 @@ def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
         size += 2 * _bytes(dumps_canonical(definition)) + _TOKENS_FOR_TOOLS
 
     # Some providers count reasoning against the reply's limit, others separately.
-    reply = request.params.max_output_tokens + (request.params.reasoning_tokens or 0)
+    limit = request.params.max_output_tokens or MOST_REPLY_TOKENS
+    reply = limit + (request.params.reasoning_tokens or 0)
     return size, reply
 
 

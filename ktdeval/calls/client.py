@@ -22,6 +22,7 @@ from ktdeval.calls.context_window import (
     given_context,
     stated_context,
 )
+from ktdeval.calls.http_errors import ParameterRefused
 from ktdeval.calls.outages import check_outage
 from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, watch_nothing
 from ktdeval.calls.prices import Price
@@ -40,6 +41,7 @@ from ktdeval.calls.record import (
 from ktdeval.calls.retry import Notify, OtherServer, RetryPolicy, first_contacts
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
+from ktdeval.calls.truncation import truncation_advice
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, Usage, sound
 from ktdeval.secrets.redaction import hide_keys
@@ -48,9 +50,6 @@ from ktdeval.values.rollback import undone_on_error
 #: failures that mean that there are too many concurrent calls
 _THROTTLING = frozenset({"rate_limited", "overloaded"})
 _SHOWN_PAUSE_S = 0.5  #: shorter pauses are not reported to observers
-#: share of the output limit above which a truncated reply is taken to have hit the limit: some
-#: servers count a few tokens less
-_CUT_BY_LIMIT = 0.9
 _LOG = logging.getLogger(__name__)
 
 
@@ -209,7 +208,7 @@ class ModelClient:
         if paid is not None:
             return self._reuse(call, paid, time.perf_counter())
 
-        return self._stopping(lambda: self._ask(call))
+        return self._stopping(lambda: self._ask(call), call)
 
     def reply(self, request: ModelRequest, asker: CallSource, notify: Notify) -> Reply:
         """Return a reply from the cache or the provider. See `for_episode`."""
@@ -217,15 +216,19 @@ class ModelClient:
         key = request_key(self._model, request, tools)
         # `asker` is copied because it moves on to the next step while this call is being recorded
         call = PendingCall(request, replace(asker), key, notify, is_cached=True, tools=tools)
-        return self._stopping(lambda: self._look_up(call))
+        return self._stopping(lambda: self._look_up(call), call)
 
-    def _stopping(self, ask: Callable[[], Reply]) -> Reply:
-        """Call `ask`, and stop the whole run if `ask` raises RunStop."""
+    def _stopping(self, ask: Callable[[], Reply], call: PendingCall) -> Reply:
+        """Call `ask`, and stop the whole run if `ask` raises RunStop. A parameter that is refused in
+        the check before the run stops nothing yet, since the check may leave it out.
+        """
+        _, check = NO_EPISODE
         try:
             self._stop.check()
             return ask()
         except RunStop as error:
-            self._stop.stop(error)
+            if not (isinstance(error, ParameterRefused) and call.asker.label == check):
+                self._stop.stop(error)
             raise
 
     def _look_up(self, call: PendingCall) -> Reply:
@@ -430,22 +433,10 @@ class ModelClient:
         if is_told or reply.finish_reason != "length":
             return
 
-        limit = request.params.max_output_tokens
-        written = reply.usage.output_tokens or limit
-        problem = f"a reply was cut at {written:,} tokens"
-        advice = "raise --max-output-tokens"
-        if written < _CUT_BY_LIMIT * limit:
-            problem += f", below --max-output-tokens {limit}: its context was full"
-            advice = (
-                "give the model a longer context, or choose a task and an agent with shorter"
-                " prompts"
-            )
-
         _LOG.warning(
-            "%s: %s; %s (shown once; cards count all such replies as truncated)",
+            "%s: %s (shown once; cards count all such replies as truncated)",
             self.name,
-            problem,
-            advice,
+            truncation_advice(request, reply),
         )
 
     def _without_secrets(self, text: str) -> str:

@@ -300,6 +300,14 @@ def one_line(text: str, secrets: Sequence[str] = ()) -> str:
     return shorten(" ".join(words), LONGEST_QUOTE)
 
 
+class ParameterRefused(ProviderError):
+    """A model does not support a request field, whatever else the request holds."""
+
+    def __init__(self, message: str, parameter: str) -> None:
+        super().__init__(message)
+        self.parameter = parameter  #: the field's name in the request
+
+
 def error_of(
     refusal: ProviderRefusal, caller: Caller, sent: Collection[str] = ()
 ) -> ModelError | ProviderError:
@@ -484,7 +492,8 @@ def _parameter_error(
         other = _LENGTH_FIELDS[1 - _LENGTH_FIELDS.index(name)]
         advice = f"name the other field with --model-args max_tokens_field={other}"
 
-    return ProviderError(f"{caller.provider}/{caller.model} refuses {name!r} ({quote}); {advice}")
+    words = f"{caller.provider}/{caller.model} refuses {name!r} ({quote}); {advice}"
+    return ParameterRefused(words, name)
 
 
 def _find_blamed_words(refusal: ProviderRefusal) -> list[str]:

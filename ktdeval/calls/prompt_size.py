@@ -154,9 +154,12 @@ def message_text(message: Message) -> str:
 
 
 def reply_room(request: ModelRequest) -> int:
-    """Return the number of tokens that a request reserves for its reply."""
+    """Return the number of tokens that a request reserves for its reply; 0 if no limit is sent, since
+    the provider then gives the reply what is left.
+    """
     # Some providers count reasoning within this limit, others in addition to it. Only the limit
     # itself is certain.
     run_params = request.run_params or request.params
     # A program may ask for more tokens than the context has; the provider then gives it fewer.
-    return min(request.params.max_output_tokens, run_params.max_output_tokens)
+    limits = (request.params.max_output_tokens, run_params.max_output_tokens)
+    return min((limit for limit in limits if limit is not None), default=0)

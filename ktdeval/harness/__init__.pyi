@@ -29,6 +29,10 @@ from ktdeval.harness.arguments import (
     DayArg as DayArg,
     Length as Length,
 )
+from ktdeval.harness.call_params import (
+    DEFAULT_PARAMS as DEFAULT_PARAMS,
+    NATIVE_PROTOCOLS as NATIVE_PROTOCOLS,
+)
 from ktdeval.harness.chat_messages import (
     LOOKED_UP as LOOKED_UP,
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,

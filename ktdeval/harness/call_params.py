@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-ToolProtocol = Literal["native", "json_schema", "text"]
-"""How tools reach a model: the provider's own tool calling, a reply that must follow a JSON Schema,
-or plain text.
+ToolProtocol = Literal["native", "native_required", "json_schema", "text"]
+"""How tools reach a model: the provider's own tool calling, the same with a forced tool as the only
+one on offer (for servers that ignore a tool forced by its name), a reply that must follow a JSON
+Schema, or plain text.
 """
+NATIVE_PROTOCOLS = frozenset({"native", "native_required"})
+"""Protocols in which the provider's API carries tools and calls."""
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
@@ -22,9 +25,10 @@ class CallParams:
         CallParams(temperature=0.0, max_output_tokens=1024)
     """
 
-    temperature: float = 0.7  #: sampling temperature
-    #: maximum tokens of a reply, including reasoning if the provider counts it
-    max_output_tokens: int = 4096
+    temperature: float | None = 0.7  #: sampling temperature; None leaves it to the provider
+    #: maximum tokens of a reply, including reasoning if the provider counts it; None leaves it to
+    #: the provider
+    max_output_tokens: int | None = 4096
     #: maximum seconds from sending a request to receiving the last byte of the reply
     timeout_s: float = 120.0
     seed: int = 0  #: seed, for providers that accept one
@@ -37,3 +41,5 @@ class CallParams:
 
 
 DEFAULT_PARAMS = CallParams()
+MOST_REPLY_TOKENS = 131_072
+"""Bound on the tokens of a reply that no limit was sent for: no listed model writes more."""

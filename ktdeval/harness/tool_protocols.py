@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ktdeval.harness.call_params import NATIVE_PROTOCOLS
 from ktdeval.harness.chat_messages import (
     NO_TOOL,
     Message,
@@ -61,9 +62,10 @@ def encode(request: ModelRequest) -> ModelRequest:
     no tool call, tools are omitted, since rules on how to call them would mislead.
     """
     protocol = request.params.tool_protocol
-    if protocol != "native" and request.tool_choice == NO_TOOL:
+    is_native = protocol in NATIVE_PROTOCOLS
+    if not is_native and request.tool_choice == NO_TOOL:
         request = replace(request, tools=(), tool_choice=None)
-    if protocol == "native" or not _needs_encoding(request):
+    if is_native or not _needs_encoding(request):
         return request
 
     offer = _offer(request)
@@ -96,7 +98,7 @@ def decode(reply: Reply, request: ModelRequest) -> Reply:
     """
     protocol = request.params.tool_protocol
     is_text = not request.tools or request.tool_choice == NO_TOOL
-    if protocol == "native" or is_text or reply.tool_calls:
+    if protocol in NATIVE_PROTOCOLS or is_text or reply.tool_calls:
         return reply
 
     thought, answer = split_thought(reply.content)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,11 +44,21 @@ _MARKS = re.compile(
 )
 
 
-def holds_marked_call(text: str) -> bool:
-    """Return whether a text contains marks of a call that a server's tool parser should have
-    removed.
+# A call in a fenced block or between tags of the prompt's list of tools, as Qwen's coder models
+# and Hermes models write it.
+_FENCED = re.compile(
+    r"""(?:```[\w-]*|<tools>)[\s\[]*\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?"""
+    r"""(?:"function"\s*:\s*\{\s*)?"name"\s*:\s*"([\w.-]+)"\s*,\s*"(?:arguments|parameters)"\s*:"""
+)
+
+
+def holds_marked_call(text: str, names: Collection[str] = ()) -> bool:
+    """Return whether a text contains a call that a server's tool parser should have removed: marks
+    of a call, or a block with a call of a tool in `names`.
     """
-    return _MARKS.search(text) is not None
+    if _MARKS.search(text) is not None:
+        return True
+    return any(match[1] in names for match in _FENCED.finditer(text))
 
 
 class WrittenCall(NamedTuple):

@@ -16,6 +16,7 @@ from ktdeval.calls.context_window import KIND as CONTEXT_EXCEEDED
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.prompt_cache import USUAL_RULES, PromptCacheRules
 from ktdeval.calls.record import ANSWERED, Spent
+from ktdeval.harness.call_params import MOST_REPLY_TOKENS
 from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_foreign
@@ -140,7 +141,7 @@ class _Estimator:
         self.context = None
         if remote is not None:
             self.limits = CallLimits(
-                config.max_output_tokens, config.timeout_s, latencies_s, self._cache_rules()
+                _reply_limit(config), config.timeout_s, latencies_s, self._cache_rules()
             )
             self.context = planned_context(config, remote)
 
@@ -352,7 +353,7 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
         model=run.config.model,
         protocol=run.protocol,
         context=run.context,
-        max_output_tokens=run.config.max_output_tokens,
+        max_output_tokens=_reply_limit(run.config),
         price=run.price,
         folder=str(run.path),
         concurrency=concurrency,
@@ -362,6 +363,11 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
         assumptions=tuple(_assumptions(left, run)),
         warnings=tuple(_warnings(left, run)),
     )
+
+
+def _reply_limit(config: RunConfig) -> int:
+    """Return the maximum tokens of a reply, or the bound on replies that no limit is sent for."""
+    return config.max_output_tokens or MOST_REPLY_TOKENS
 
 
 def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:
@@ -500,7 +506,7 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
         for part in run.parts:
             largest = part.estimate.largest_prompt
             if largest:
-                room = config.max_output_tokens
+                room = config.max_output_tokens or 0
                 yield from context_warnings(part.rehearsal, largest, run.context, room)
 
     if config.max_cost is not None and run.price is None:

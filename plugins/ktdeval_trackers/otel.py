@@ -284,11 +284,14 @@ class OtelTracker:
             "gen_ai.operation.name": "chat",
             "ktdeval.call_attempt": event.attempt,
             "ktdeval.call_outcome": event.outcome,
-            "gen_ai.request.temperature": event.request.params.temperature,
-            "gen_ai.request.max_tokens": event.request.params.max_output_tokens,
             **names,
             **_reply_attributes(event.reply),
         }
+        params = event.request.params
+        if params.temperature is not None:
+            attributes["gen_ai.request.temperature"] = params.temperature
+        if params.max_output_tokens is not None:
+            attributes["gen_ai.request.max_tokens"] = params.max_output_tokens
         if event.cost_usd is not None:
             attributes["ktdeval.call_cost_usd"] = event.cost_usd
         if event.reply is None:

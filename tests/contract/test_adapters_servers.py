@@ -52,6 +52,9 @@ MARKED = {
     "DeepSeek V3.2": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_snapshot">',
     "Mistral": f'[TOOL_CALLS][{{"name": "get_snapshot", "arguments": {ARGUMENTS}}}]',
     "MiniMax": '<minimax:tool_call>\n<invoke name="get_snapshot">',
+    "Qwen2.5-Coder": f'Let me look.\n```json\n{{"name": "get_snapshot", "arguments": {ARGUMENTS}}}\n```',
+    "Qwen2.5-Coder, small": f'<tools>\n{{"name": "get_snapshot", "arguments": {ARGUMENTS}}}\n</tools>',
+    "the form of the wire": '```\n[{"type": "function", "function": {"name": "get_snapshot", "parameters":',
     "gpt-oss": "<|channel|>commentary to=functions.get_snapshot <|message|>{}",
 }
 
@@ -71,6 +74,19 @@ def test_a_call_left_in_the_text_is_noted_and_told_once(
     (warning,) = [record.getMessage() for record in caplog.records]
     assert "vllm/some-model left a tool call in the text" in warning
     assert "--tool-call-parser" in warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '```json\n{"orders": [], "overall_reason": "Nothing to do."}\n```',
+        '```json\n{"name": "Moutai", "arguments": "for and against"}\n```',  # no tool of that name
+        'The tool get_snapshot takes {"id": "S1"}.',
+    ],
+)
+def test_other_json_in_a_reply_is_no_call(text: str) -> None:
+    with prepared(answer([said(content=text)])) as server:
+        assert model_at(server.address).reply(ask(QUESTION, (LOOK,))).notes == ()
 
 
 def test_a_call_left_in_the_text_is_not_native_and_says_why() -> None:

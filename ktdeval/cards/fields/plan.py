@@ -150,17 +150,36 @@ def gather_request_settings(sources: CardSources) -> dict[str, Any] | None:
 
 
 def call_text(call: Mapping[str, Any], facts: AnyFacts) -> str:
-    """Return a description of the parameters of model calls."""
-    return ", ".join(f"{name} {value}" for name, value in sorted(call.items()))
+    """Return a description of the parameters of model calls that were sent, and of those that the
+    run left to others.
+    """
+    unsent = _unsent_names(facts.request_settings)
+    sent = []
+    left = []
+    for name, value in sorted(call.items()):
+        if value is None:
+            left.append(name)
+        elif name not in unsent:
+            sent.append(f"{name} {value}")
+
+    text = ", ".join(sent)
+    if left:
+        text += f"; left to the provider or to the agent's own program: {', '.join(left)}"
+    return text
 
 
-def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row on parameters that the provider does not support."""
+def _unsent_names(settings: Mapping[str, Any] | None) -> list[str]:
+    """Return the names of parameters that the provider does not support."""
     unsent: list[str] = []
     for field in ("not_sent", "omit"):
         names = (settings or {}).get(field) or ()
         unsent += [clean(str(name)) for name in names]
+    return unsent
 
+
+def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator[Row]:
+    """Yield the row on parameters that the provider does not support."""
+    unsent = _unsent_names(settings)
     if unsent:
         yield "not sent", f"{', '.join(unsent)}: the provider does not take it"
 

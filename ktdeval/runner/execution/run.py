@@ -186,6 +186,7 @@ def prepare_run(
         undo.callback(access.close)
         rounds = None if shared is None else shared.rounds
         rounds = open_rounds(access, config, tasks, rounds)
+        config = access.config_as_sent(config)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol, choices(access.further))
         if drawn is not None:
             check_registered(plan.specs, drawn)
@@ -245,7 +246,8 @@ def open_access(
     """
     config = with_model_settings(config, plugins)
     models = _connect_models(config, plugins)
-    return config, _open_access(models, config, folder, RunSignals(stop, plugins.emit))
+    access = _open_access(models, config, folder, RunSignals(stop, plugins.emit))
+    return access.config_as_sent(config), access
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def check_fit(
 
     context = known_context(config, remote)
     if context is not None:
-        check_context(context, rehearsal, config.max_output_tokens)
+        check_context(context, rehearsal, config.max_output_tokens or 0)
 
     return context
 

@@ -5,6 +5,7 @@ tracks the cost of calls for remote models.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +21,14 @@ from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.episode_rounds import EpisodeRounds
+from ktdeval.calls.http_errors import ParameterRefused
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.calls.record import NO_EPISODE, CallRecord
 from ktdeval.calls.retry import Notify
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
+from ktdeval.harness.call_params import DEFAULT_PARAMS
 from ktdeval.harness.chat_messages import (
     CallParams,
     Model,
@@ -50,6 +53,8 @@ from ktdeval.task_api.events import BatchProgress, CallDelayed, CallFinished, Ch
 from ktdeval.values.config_options import user_path
 from ktdeval.values.strict_json import dumps_canonical
 
+_LOG = logging.getLogger(__name__)
+_TEMPERATURE = "temperature"
 _CANARY, _CHECK = NO_EPISODE  # labels of calls outside episodes
 
 
@@ -68,6 +73,8 @@ class ModelAccess:
 
     #: tool protocol of the run's own model; None if there is nothing to choose
     protocol: ToolProtocol | None = None
+    #: False if the check before the run found that the model takes no temperature
+    sends_temperature: bool = True
     #: additional models, each with the protocol by which tools are offered to it
     further: tuple[RunModel, ...] = ()
 
@@ -89,6 +96,10 @@ class ModelAccess:
         self.asks_person = any(model_traits(each).is_person for each in models)
         #: True if all models are local, free and not a person, so that replays give the same result
         self.is_repeatable = all(map(_is_repeatable, models))
+
+    def config_as_sent(self, config: RunConfig) -> RunConfig:
+        """Return the config without the default temperature, if the model turned out to take none."""
+        return config if self.sends_temperature else replace(config, temperature=None)
 
     batches: BatchClient | None = None  #: batch client; None if calls are made individually
 
@@ -187,7 +198,11 @@ class RemoteAccess(ModelAccess):
         self._emit = signals.emit
         self._check_fence = signals.fence
         self._canaries = config.canary
+        self._is_default_temperature = config.temperature == DEFAULT_PARAMS.temperature
         self._params = CallParams(**_options(config, CallParams))
+        if self._is_default_temperature and _is_without_temperature(folder):
+            self._leave_out_temperature()
+
         settings = ClientSettings(**_options(config, ClientSettings))
 
         # If anything below fails, the files are closed.
@@ -239,11 +254,38 @@ class RemoteAccess(ModelAccess):
     def _choose_protocol(
         self, client: ModelClient, model: RemoteModel, requested: Literal["auto"] | ToolProtocol
     ) -> ToolProtocol:
-        """Return the tool protocol that a model supports, probing the model if necessary."""
+        """Return the tool protocol that a model supports, probing the model if necessary. If the
+        run's own model refuses the default temperature, none is sent from then on.
+        """
+        try:
+            return self._probe(client, model, requested)
+        except ParameterRefused as refused:
+            is_default = self._is_default_temperature and client is self.client
+            if refused.parameter != _TEMPERATURE or not is_default:
+                raise
+
+            _LOG.warning(
+                "%s: none is sent in this run, and its cards say so",
+                str(refused).partition("; ")[0],
+            )
+
+        self._leave_out_temperature()
+        return self._probe(client, model, requested)
+
+    def _leave_out_temperature(self) -> None:
+        """Send no temperature from now on."""
+        self.sends_temperature = False
+        self._params = replace(self._params, temperature=None)
+
+    def _probe(
+        self, client: ModelClient, model: RemoteModel, requested: Literal["auto"] | ToolProtocol
+    ) -> ToolProtocol:
         notify = self._waits_of(_CHECK)
         ask_cached = client.for_episode(_CHECK, notify, self._check_fence).reply
         try:
             return choose_protocol(model, requested, ask_cached, self._params)
+        except ParameterRefused:
+            raise
         except ProviderError:
             if client.sent:
                 raise
@@ -345,7 +387,7 @@ def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
     Raises UsageError if the model is free, since such models use tools directly.
     """
     requested = config.tool_protocol
-    if requested == "auto" or requested == "native":
+    if requested == "auto" or requested == "native" or requested == "native_required":
         return None
     if model_traits(model).is_free:
         raise UsageError(
@@ -382,22 +424,35 @@ def requested_protocol(
     """Return the requested tool protocol. For `auto`, return the protocol that the run in this
     folder has already chosen, if any, for its own model or for the additional model `asked_as`.
     """
-    if config.tool_protocol != "auto" or not (folder / MANIFEST).exists():
+    if config.tool_protocol != "auto":
         return config.tool_protocol
 
-    specs = RunFolder.load(folder).manifest.specs
-    if not specs:
+    spec = _recorded_spec(folder)
+    if spec is None:
         return "auto"
 
     # the manifest was validated when it was loaded
-    recorded = specs[0].call.get("tool_protocol")
+    recorded = spec.call.get("tool_protocol")
     if asked_as is not None:
-        protocols = {each.asked_as: each.tool_protocol for each in specs[0].further_models}
+        protocols = {each.asked_as: each.tool_protocol for each in spec.further_models}
         recorded = protocols.get(asked_as)
 
     if recorded is None:
         return "auto"
     return cast('Literal["auto"] | ToolProtocol', recorded)
+
+
+def _is_without_temperature(folder: Path) -> bool:
+    """Return whether the run in a folder has begun without a temperature."""
+    spec = _recorded_spec(folder)
+    return spec is not None and spec.call.get(_TEMPERATURE, 0) is None
+
+
+def _recorded_spec(folder: Path) -> EpisodeSpec | None:
+    """Return the first planned episode of the run in a folder; None if there is none yet."""
+    if not (folder / MANIFEST).exists():
+        return None
+    return next(iter(RunFolder.load(folder).manifest.specs), None)
 
 
 def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:

@@ -85,8 +85,20 @@ class RunConfig:
     rules: Literal["strict", "paper"] = option(
         "strict", help="rule set to use if a paper's rule and the correct rule differ"
     )
-    temperature: float = option(0.7, help="sampling temperature", minimum=0, maximum=10)
-    max_output_tokens: int = option(4096, help="maximum tokens in a reply", minimum=1)
+    temperature: float | None = option(
+        0.7,
+        help=(
+            "sampling temperature; a default is not sent for an agent's own program, nor to a model"
+            " that takes none"
+        ),
+        minimum=0,
+        maximum=10,
+    )
+    max_output_tokens: int | None = option(
+        4096,
+        help="maximum tokens in a reply; a default is not sent for an agent's own program",
+        minimum=1,
+    )
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = option(
         None, help="reasoning effort of a reasoning model; default: the provider's"
     )
@@ -95,7 +107,7 @@ class RunConfig:
         help="maximum reasoning tokens in a reply, if the provider supports such a limit",
         minimum=0,
     )
-    tool_protocol: Literal["auto", "native", "json_schema", "text"] = option(
+    tool_protocol: Literal["auto", "native", "native_required", "json_schema", "text"] = option(
         "auto",
         help="how tools are offered to the model; auto: the best protocol that works in a short"
         " check",

@@ -225,10 +225,11 @@ def _notes_on_options(config: RunConfig) -> list[str]:
     """Return notes about options that are valid but rarely intended."""
     notes = []
     reasoning = config.reasoning_tokens
-    if reasoning is not None and reasoning >= config.max_output_tokens:
+    limit = config.max_output_tokens
+    if reasoning is not None and limit is not None and reasoning >= limit:
         notes.append(
             f"--reasoning-tokens {reasoning} is not below --max-output-tokens"
-            f" {config.max_output_tokens}: with most providers, reasoning is part of the reply,"
+            f" {limit}: with most providers, reasoning is part of the reply,"
             " which would be truncated before the answer"
         )
 
@@ -269,8 +270,8 @@ def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Ite
 
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
-    """Return the call parameters that a spec records. Unset parameters are omitted, so the provider
-    chooses their values.
+    """Return the call parameters that a spec records. Unset parameters are null or omitted: they are
+    not sent, so an agent's own program or the provider chooses their values.
     """
     call = {
         name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")

@@ -125,6 +125,11 @@ class RunPart(Closing):
         return self._run.access.protocol
 
     @property
+    def sends_temperature(self) -> bool:
+        """False if the check of the run's own model found that it takes no temperature."""
+        return self._run.access.sends_temperature
+
+    @property
     def further_protocols(self) -> dict[str, ToolProtocol]:
         """Known tool protocols of additional models, keyed by the name that the agent uses."""
         protocols: dict[str, ToolProtocol] = {}

@@ -67,6 +67,8 @@ class GridSystem(Value):
     pruned: tuple[PrunedUnits, ...] = ()
     #: tool protocols of further models, keyed by the names that the agent uses for them
     further_protocols: dict[str, ToolProtocol] = msgspec.field(default_factory=dict)
+    #: whether the check found that the model takes no temperature
+    is_without_temperature: bool = False
     checked_by: str | None = (
         None  #: worker whose part contains the calls that determined the protocols
     )

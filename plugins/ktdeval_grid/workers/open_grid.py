@@ -241,6 +241,7 @@ def _with_units(blank: GridSystem, part: RunPart, plan: GridPlan) -> GridSystem:
     return structs.replace(
         blank,
         tool_protocol=part.protocol,
+        is_without_temperature=not part.sends_temperature,
         further_protocols=part.further_protocols,
         price=part.price,
         units=tuple(units),

@@ -140,7 +140,11 @@ class OpenRunFolders(Closing):
 
 
 def _with_protocol(config: RunConfig, recorded: GridSystem) -> RunConfig:
-    """Return a config with its model's detected tool protocol, if there is one."""
+    """Return a config with what the check of its model found: the tool protocol, if there is one,
+    and whether a temperature is sent.
+    """
+    if recorded.is_without_temperature:
+        config = replace(config, temperature=None)
     if recorded.tool_protocol is None:
         return config
     return replace(config, tool_protocol=recorded.tool_protocol)

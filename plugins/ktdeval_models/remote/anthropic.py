@@ -23,6 +23,7 @@ from ktdeval.calls import (
 )
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
+    DEFAULT_PARAMS,
     NO_TOOL,
     CallParams,
     Listener,
@@ -166,7 +167,7 @@ class AnthropicModel(RemoteAdapter):
         turns, thinking = self._conversation(request)
         body: Body = {
             "model": self.name,
-            "max_tokens": request.params.max_output_tokens,
+            "max_tokens": _reply_limit(request.params),
             "messages": turns,
         }
         system = []
@@ -181,15 +182,15 @@ class AnthropicModel(RemoteAdapter):
 
         mode = _mode_of(thinking)
         # With thinking the API accepts only its default temperature, 1.
-        if self._has_sampling and mode not in _THINKS:
+        temperature = request.params.temperature
+        if temperature is not None and self._has_sampling and mode not in _THINKS:
             # Reference of the Messages API: from 0 to 1
-            if request.params.temperature > 1:
+            if temperature > 1:
                 raise self._make_refusal(
-                    f"temperatures go from 0 to 1, was {request.params.temperature:g}; set"
-                    " --temperature"
+                    f"temperatures go from 0 to 1, was {temperature:g}; set --temperature"
                 )
 
-            body["temperature"] = request.params.temperature
+            body["temperature"] = temperature
 
         body |= self._tools(request, self._how_forced(mode))
         output = self._output(request)
@@ -325,10 +326,11 @@ class AnthropicModel(RemoteAdapter):
             return {"type": "adaptive", **shown}
 
         budget = call.reasoning_tokens or 0
-        if not _MIN_BUDGET <= budget < call.max_output_tokens:
+        limit = _reply_limit(call)
+        if not _MIN_BUDGET <= budget < limit:
             raise self._make_refusal(
                 f"a thinking budget has to be at least {_MIN_BUDGET} tokens and below"
-                f" --max-output-tokens {call.max_output_tokens}, was {budget}; set"
+                f" --max-output-tokens {limit}, was {budget}; set"
                 " --reasoning-tokens"
             )
 
@@ -368,6 +370,11 @@ class AnthropicModel(RemoteAdapter):
             choice = {"type": "tool", "name": request.tool_choice}
 
         return {"tools": offered, "tool_choice": choice}
+
+    def _forces_tool(self, request: ModelRequest) -> bool:
+        """Return whether the provider is told to force the tool that a request forces."""
+        choice: Body = self.encode(request).get("tool_choice", {})
+        return choice.get("type") in ("tool", "any")
 
     def _output(self, request: ModelRequest) -> Body:
         output: Body = {}
@@ -519,6 +526,13 @@ class AnthropicModel(RemoteAdapter):
             )
 
         return super().refusal_error(refusal, content, body)
+
+
+def _reply_limit(params: CallParams) -> int:
+    """Return the maximum tokens of a reply. The API requires one: if neither the run nor a program
+    names it, the run's usual limit is sent.
+    """
+    return params.max_output_tokens or DEFAULT_PARAMS.max_output_tokens or 0
 
 
 def _mode_of(thinking: Body | None) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ktdeval.calls import (
     Batches,
@@ -60,6 +60,7 @@ from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.prompt_caches import published_rules
 from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
 from ktdeval_models.remote.request_headers import (
+    RequestSigner,
     import_sdk,
     no_network,
     routing_headers,
@@ -86,18 +87,6 @@ _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeErr
 # marks a missing or invalid token count: any sum that includes this value stays below 0
 NO_COUNT = -10 * MAX_TOKEN_COUNT
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
-
-
-class RequestSigner(Protocol):
-    """Credentials of this machine that sign each request with headers."""
-
-    def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
-        """Return the headers that authenticate the caller. Raises ProviderError if the credentials
-        are refused or have expired.
-        """
-
-    def secrets(self) -> tuple[str, ...]:
-        """Return the secrets known so far, which must not appear in any message."""
 
 
 class RemoteAdapter:
@@ -475,13 +464,17 @@ class RemoteAdapter:
         provider's batches and prompt cache, and whether the model may look things up.
         """
         names = (self.name, str(getattr(self.params, "deployment", None) or ""))
-        lookup = may_look_up(names, self.endpoint, self.params.extra_body)
         return ModelTraits(
             routing=self._sent_routing,
             batches=self._batches,
-            may_look_up=lookup,
+            may_look_up=may_look_up(names, self.endpoint, self.params.extra_body),
+            forces_tool=self._forces_tool,
             prompt_cache=self._cache_rules(),
         )
+
+    def _forces_tool(self, request: ModelRequest) -> bool:
+        """Return whether the provider is told to force the tool that a request forces."""
+        return not {"tool_choice", "toolConfig"}.isdisjoint(self.encode(request))
 
     def _cache_rules(self) -> PromptCacheRules | None:
         """Return the rules of the provider's prompt cache; None if they are not known."""

@@ -32,7 +32,7 @@ from ktdeval_models.remote.params import (
     VertexParams,
     presets,
 )
-from ktdeval_models.remote.request_headers import import_sdk
+from ktdeval_models.remote.request_headers import RequestSigner, import_sdk
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 
 _Params = TypeVar("_Params", AnthropicParams, GoogleParams)
@@ -116,7 +116,7 @@ class BedrockModel(AnthropicModel):
             sdk, sdk.AnthropicBedrock, aws_region=self.params.region, default_headers=own
         )
 
-    def signer(self) -> base.RequestSigner:
+    def signer(self) -> RequestSigner:
         """Return the AWS credentials of this machine. Raises ProviderError if they are missing."""
         return AwsSigner(self.provider, self.variables[0], self.params.region)
 
@@ -240,7 +240,7 @@ class _OnVertex(base.RemoteAdapter):
         where = f"projects/{vertex_project(self.provider)}/locations/{self._own.location}"
         self.path = f"/{version}/{where}/publishers/{vendor}/models/{self.name}:{self.method}"
 
-    def signer(self) -> base.RequestSigner:
+    def signer(self) -> RequestSigner:
         """Return the credentials of this machine. Raises ProviderError if they are missing."""
         return GoogleSigner(self.provider, self.variables[0])
 

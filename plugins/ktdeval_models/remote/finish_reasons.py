@@ -10,6 +10,7 @@ from typing import Any, get_args
 from ktdeval.calls import Caller, bad_response, one_line
 from ktdeval.errors import ModelError
 from ktdeval.harness import (
+    NATIVE_PROTOCOLS,
     NO_TOOL,
     FinishReason,
     ModelRequest,
@@ -123,7 +124,7 @@ def _holds_whole_call(content: str, calls: Collection[ToolCall], request: ModelR
     """
     if calls:
         return all(_is_whole(call, request) for call in calls)
-    if request.params.tool_protocol == "native":
+    if request.params.tool_protocol in NATIVE_PROTOCOLS:
         return False
 
     read = read_envelope if request.response_schema is not None else read_blocks
@@ -136,6 +137,9 @@ def cut_at_limit(reply: Reply, request: ModelRequest) -> Reply:
     say `stop`. Some servers count reasoning towards the limit, others do not.
     """
     limit = request.params.max_output_tokens
+    if limit is None:
+        return reply
+
     output = reply.usage.output_tokens
     is_at_limit = output == limit or output - reply.usage.reasoning_tokens >= limit
     if is_at_limit and reply.finish_reason in ("stop", "tool_calls"):
@@ -154,7 +158,8 @@ def leaves_call_as_text(reply: Reply, request: ModelRequest) -> bool:
     """Return whether a request offered tools and the reply has no call, but has traces of a call in
     its text.
     """
-    is_native = request.params.tool_protocol == "native" and bool(request.tools)
+    is_native = request.params.tool_protocol in NATIVE_PROTOCOLS and bool(request.tools)
     if not is_native or request.tool_choice == NO_TOOL or reply.tool_calls:
         return False
-    return holds_marked_call(reply.content) or holds_marked_call(reply.reasoning)
+    names = {tool.name for tool in request.tools}
+    return any(holds_marked_call(text, names) for text in (reply.content, reply.reasoning))

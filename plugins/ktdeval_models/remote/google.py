@@ -171,11 +171,11 @@ class GoogleModel(RemoteAdapter):
     def _generation(self, request: ModelRequest) -> Body:
         call = request.params
         seed = call.seed & _SEED_BITS
-        config: Body = {
-            "temperature": call.temperature,
-            "maxOutputTokens": call.max_output_tokens,
-            "seed": seed,
-        }
+        config: Body = {"seed": seed}
+        if call.temperature is not None:
+            config["temperature"] = call.temperature
+        if call.max_output_tokens is not None:
+            config["maxOutputTokens"] = call.max_output_tokens
 
         thinking = self._thinking(call)
         if thinking:

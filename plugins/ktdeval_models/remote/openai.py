@@ -91,6 +91,7 @@ class ChatModel(OpenAIAdapter):
     """Model that uses Chat Completions, on a server described by `preset`."""
 
     path = "/chat/completions"
+    protocols = ("native", "native_required", "json_schema", "text")
     own_form = OwnForm(
         "chat_completions", encoded=("max_tokens", "max_completion_tokens", "temperature")
     )
@@ -196,6 +197,7 @@ class ChatModel(OpenAIAdapter):
             "longest_list": self._bounds.longest_list,
             "grammar": self._bounds.grammar,
             "extra_body": self._extra_body,
+            **self.not_sent(),
         }
 
     def encode(self, request: ModelRequest) -> Body:
@@ -217,8 +219,7 @@ class ChatModel(OpenAIAdapter):
         body: Body = {
             "model": self.name,
             "messages": list(chat_messages(request, forms, self.provider, empty_thought)),
-            "temperature": params.temperature,
-            forms["length"]: params.max_output_tokens,
+            **self.limits(params, forms["length"]),
         }
 
         if self.preset.takes_seed:
@@ -229,6 +230,8 @@ class ChatModel(OpenAIAdapter):
             how = forms["tool_choice"]
             if thinks and how == self._forced_tool:
                 how = self._forced_tool_thinking
+            if how == "named" and params.tool_protocol == "native_required":
+                how = "required"
 
             body |= chat_tools(held, how)
 
@@ -254,7 +257,10 @@ class ChatModel(OpenAIAdapter):
         """Return the parts of a request that servers accept in different forms."""
         # If the user adds or omits a field, it is sent as the user says and in no other form.
         own = [name for name in body if name not in self._extra_body]
-        parts = ["length"]
+        parts = []
+        if request.params.max_output_tokens is not None:
+            parts.append("length")
+
         set_by_user = (*self._extra_body, *self.params.omit)
         if request.response_schema is not None and "response_format" not in set_by_user:
             parts.append("response_format")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from types import ModuleType
 from typing import Any
 
+from ktdeval.calls import bare_model
 from ktdeval.errors import ConfigError
-from ktdeval.harness import Usage
-from ktdeval.values import near_matches
+from ktdeval.harness import CallParams, Usage
+from ktdeval.values import JsonValue, near_matches
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count
 from ktdeval_models.remote.batch.openai import OpenAIBatches
@@ -17,6 +19,7 @@ from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.wire_words import by_word, wire_words
 
 _ACCOUNT = ("OpenAI-Organization", "OpenAI-Project")
+_WITHOUT_TEMPERATURE = re.compile(wire_words("openai")["without_temperature"])
 _NOT_TO_ADD = by_word(wire_words("openai")["not_to_add"])
 
 
@@ -30,6 +33,27 @@ class OpenAIAdapter(RemoteAdapter):
         super().__init__(*args)
         if self.provider == "openai":
             self._batches = OpenAIBatches(self)
+
+        is_reasoner = _WITHOUT_TEMPERATURE.fullmatch(bare_model(self.name)) is not None
+        self._takes_temperature = not is_reasoner
+
+    def limits(self, params: CallParams, length: str) -> dict[str, Any]:
+        """Return the fields for the temperature and for the maximum length of a reply, without
+        those that are left to the provider or that the model is known to refuse. `length`: name of
+        the latter.
+        """
+        fields: dict[str, Any] = {}
+        if params.temperature is not None and self._takes_temperature:
+            fields["temperature"] = params.temperature
+        if params.max_output_tokens is not None:
+            fields[length] = params.max_output_tokens
+        return fields
+
+    def not_sent(self) -> dict[str, JsonValue]:
+        """Return the setting that names what the model is known to refuse; empty if there is none."""
+        if self._takes_temperature or "temperature" in self.params.omit:
+            return {}
+        return {"not_sent": ["temperature"]}
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the SDK's headers. For other servers, omit the organisation, project and headers

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from ktdeval.errors import ProviderError
 from ktdeval.secrets import SHORTEST_SECRET
@@ -22,6 +22,18 @@ _NO_ROUTING = re.compile(
     r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
 )
 _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
+
+
+class RequestSigner(Protocol):
+    """Credentials of this machine that sign each request with headers."""
+
+    def headers(self, method: str, url: str, content: bytes) -> Mapping[str, str]:
+        """Return the headers that authenticate the caller. Raises ProviderError if the credentials
+        are refused or have expired.
+        """
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the secrets known so far, which must not appear in any message."""
 
 
 def import_sdk(package: str, provider: str, extra: str) -> ModuleType:

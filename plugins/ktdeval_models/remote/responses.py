@@ -70,6 +70,7 @@ class ResponsesModel(OpenAIAdapter):
             "include": [_ENCRYPTED] if self._includes else [],
             "reasoning_summary": self.params.reasoning_summary,
             "service_tier": self.params.service_tier,
+            **self.not_sent(),
         }
 
     def encode(self, request: ModelRequest) -> Body:
@@ -94,10 +95,9 @@ class ResponsesModel(OpenAIAdapter):
         body: Body = {
             "model": self.name,
             "input": items,
-            "temperature": request.params.temperature,
-            "max_output_tokens": request.params.max_output_tokens,
             "store": False,
         }
+        body |= self.limits(request.params, "max_output_tokens")
         if self._includes and forms[INCLUDE] == SENT:
             body[INCLUDE] = [_ENCRYPTED]
         if request.tools:

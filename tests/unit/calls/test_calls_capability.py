@@ -13,7 +13,9 @@ import pytest
 
 from ktdeval.calls.tool_protocol_probe import ATTEMPTS, choose_protocol
 from ktdeval.errors import BudgetError, ConfigError, ModelError, PluginError, ProviderError
+from ktdeval.harness.call_params import NATIVE_PROTOCOLS
 from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply, ToolCall, ToolProtocol
+from ktdeval.harness.traits import ModelTraits
 from support.providers.call_clients import OpenProvider
 from support.providers.protocol_speaker import spoken, understood
 
@@ -45,7 +47,7 @@ class Server(OpenProvider):
         protocol = request.params.tool_protocol
         behaviour = self.behaviours.get(protocol, refuse("tools are not supported"))
 
-        if protocol == "native":
+        if protocol in NATIVE_PROTOCOLS:
             return behaviour(request)
 
         return spoken(behaviour(understood(request, protocol)), protocol)
@@ -62,7 +64,12 @@ class Server(OpenProvider):
 
 
 def obey(request: ModelRequest) -> Reply:
-    """Call the tool on offer with what the last message names."""
+    """Call the tool on offer with what the last message names; a tool that is forced is called
+    although the message asks for a word.
+    """
+    if is_asked_for_a_word(request):
+        return call(request.tools[0].name, '{"place": "north", "level": 0}')
+
     text = request.messages[-1].content
     arguments: dict[str, Any] = {"place": re.findall(r'"(\w+)"', text)[-1]}
 
@@ -71,6 +78,15 @@ def obey(request: ModelRequest) -> Reply:
         arguments["level"] = int(re.findall(r"\d+", text)[-1])
 
     return call(request.tools[0].name, json.dumps(arguments))
+
+
+def is_asked_for_a_word(request: ModelRequest) -> bool:
+    return "one word" in request.messages[-1].content
+
+
+def call_if_asked(request: ModelRequest) -> Reply:
+    """A server that reads no forced tool: the model calls only what a message asks for."""
+    return Reply("thanks") if is_asked_for_a_word(request) else obey(request)
 
 
 def call(name: str, arguments: str, number: int = 1) -> Reply:
@@ -161,6 +177,45 @@ def test_a_protocol_that_does_not_carry_a_step_gives_way_to_the_next(how: str) -
     flawed = FLAWED[how]
     assert Server({"native": flawed, "json_schema": obey, "text": obey}).choose() == "json_schema"
     assert Server({"native": flawed, "json_schema": flawed, "text": obey}).choose() == "text"
+
+
+class ForcingServer(Server):
+    """A provider whose adapter tells it to force tools."""
+
+    traits = ModelTraits(forces_tool=lambda _: True)
+
+
+def test_a_server_that_ignores_a_tool_forced_by_name_gets_it_as_the_only_one_required() -> None:
+    """llama.cpp reads `tool_choice` as a text and ignores the object with a name."""
+    ladder: tuple[ToolProtocol, ...] = ("native", "native_required", "json_schema", "text")
+    server = ForcingServer({"native": call_if_asked, "native_required": obey}, ladder)
+
+    assert server.choose() == "native_required"
+    assert server.course == [
+        ("native", None),
+        ("native", "record_level"),
+        ("native_required", None),
+        ("native_required", "record_level"),
+    ]
+
+
+def test_a_server_that_forces_no_tool_at_all_is_asked_by_a_schema() -> None:
+    ladder: tuple[ToolProtocol, ...] = ("native", "native_required", "json_schema", "text")
+    behaviours = {"native": call_if_asked, "native_required": call_if_asked, "json_schema": obey}
+    server = ForcingServer(behaviours, ladder)
+
+    assert server.choose() == "json_schema"
+    # `required` is tried only because a tool forced by name was ignored
+    refusing = ForcingServer({"json_schema": obey}, ladder)
+    assert refusing.choose() == "json_schema"
+    assert [protocol for protocol, _ in refusing.course] == ["native", "json_schema", "json_schema"]
+
+
+def test_a_tool_that_is_forced_by_asking_only_counts_if_it_is_called_when_asked_for() -> None:
+    """So it is where a provider takes no forced tool, and where an adapter can't say."""
+    server = Server({"native": call_if_asked})
+    assert server.choose() == "native"
+    assert server.course == [("native", None), *[("native", "record_level")] * 2]
 
 
 def test_a_single_slip_does_not_cost_a_model_its_protocol() -> None:

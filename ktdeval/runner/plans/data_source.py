@@ -30,9 +30,17 @@ def open_snapshot(
 ) -> MarketSnapshot:
     """Return the snapshot from a stored folder, or from a data provider called with `data_args`.
 
-    Raises DataError if `data` is neither a folder with a snapshot nor a provider.
+    Raises DataError if `data` is neither a folder with a snapshot nor a provider, or is both: what
+    a name means must not depend on the folder in which a run or a board begins.
     """
+    providers = plugins.specs("data")
     if (folder := stored_market(data)) is not None:
+        if data in providers:
+            raise DataError(
+                f"--data {data} is both a data provider and a folder here; write ./{data} for the"
+                " folder, or rename the folder"
+            )
+
         if data_args:
             raise DataError(
                 f"--data {data} is a stored snapshot and takes no arguments, was given"
@@ -41,7 +49,6 @@ def open_snapshot(
 
         return _read_stored(folder)
 
-    providers = plugins.specs("data")
     if data in providers:
         if providers[data].extra.get("generated"):
             return _make_cached(plugins, data, data_args)

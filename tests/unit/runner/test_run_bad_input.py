@@ -236,6 +236,20 @@ def test_a_file_or_an_empty_folder_is_no_market(tmp_path: Path) -> None:
     assert "folder is not a snapshot" in refused(tmp_path, *MOMENTUM, "--data", "folder")
 
 
+def test_a_folder_with_the_name_of_a_provider_is_refused_until_it_is_spelled_as_a_path(
+    market: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "synthetic").symlink_to(market)
+
+    line = refused(tmp_path, *MOMENTUM, "--data", "synthetic")
+    assert "--data synthetic is both a data provider and a folder here; write ./synthetic" in line
+
+    assert (
+        ktdeval("plan", *MOMENTUM, "--data", "./synthetic", "--windows", WINDOW, cwd=tmp_path).code
+        == 0
+    )
+
+
 def test_a_stored_market_takes_no_arguments(market: Path, tmp_path: Path) -> None:
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--data-args", "seed=1")
     assert "is a stored snapshot and takes no arguments, was given seed" in line

@@ -81,8 +81,7 @@ class _CheckCommand(click.Command):
         name = next((word for word in args if not word.startswith("-")), "")
         providers = loaded_plugins(ctx).specs("data")
         is_provider = name in providers and "--facts" not in args
-        # A stored snapshot takes precedence over a provider of the same name, as it does after
-        # `--data`.
+        # this command takes a folder, so a stored snapshot with the name of a provider is meant
         if is_provider and stored_market(name) is None and not ctx.resilient_parsing:
             raise UsageError(
                 f"{name!r} is a data provider, and `data check` takes a folder; check a source with"

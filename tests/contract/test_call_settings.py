@@ -16,7 +16,15 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.runner.plans.plan import call_parameters
-from support.providers.adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, prepared
+from support.providers.adapter_server import (
+    LOOK,
+    QUESTION,
+    SUBMIT,
+    Prepared,
+    ask,
+    failure_of,
+    prepared,
+)
 from support.providers.stub_provider import skip_without_sdks
 
 skip_without_sdks()
@@ -136,6 +144,34 @@ def test_the_check_finds_that_llama_cpp_ignores_a_tool_forced_by_name() -> None:
     last = server.bodies[-1]
     assert last["tool_choice"] == "required"
     assert [tool["function"]["name"] for tool in last["tools"]] == [SUBMIT.name]
+
+
+LISTED = Prepared({"data": [{"id": "qwen", "owned_by": "llamacpp", "meta": {"n_ctx": 4096}}]})
+ELSEWHERE = Prepared({"data": [{"id": "qwen", "owned_by": "vllm"}]})
+
+
+def test_a_call_that_has_to_be_repeatable_leaves_out_the_cache_of_llama_cpp() -> None:
+    with prepared(LISTED, llama_cpp, reads=True) as server:
+        args = {"base_url": f"{server.address}/v1", "repeatable": True}
+        model = PLUGINS.make_model("openai_compatible/qwen", args)
+        for _ in range(2):
+            model.reply(ask(QUESTION, (LOOK,)))
+
+    assert server.paths == ["/v1/models", *["/v1/chat/completions"] * 2]
+    assert [body["cache_prompt"] for body in server.bodies[1:]] == [False, False]
+    assert model.settings()["repeatable"] is True
+    plain = PLUGINS.make_model("openai_compatible/qwen", {"base_url": args["base_url"]})
+    assert "cache_prompt" not in plain.encode(ask())
+    assert "repeatable" not in plain.settings()
+
+
+def test_another_server_is_not_asked_for_what_only_llama_cpp_can() -> None:
+    with prepared(ELSEWHERE, llama_cpp, reads=True) as server:
+        args = {"base_url": f"{server.address}/v1", "repeatable": True}
+        error = failure_of(PLUGINS.make_model("vllm/qwen", args))
+
+    assert "--no-enable-prefix-caching" in str(error)
+    assert server.paths == ["/v1/models"]
 
 
 # ---- an agent's own program

@@ -178,10 +178,19 @@ def _unsent_names(settings: Mapping[str, Any] | None) -> list[str]:
 
 
 def unsent_rows(settings: Mapping[str, Any] | None, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the row on parameters that the provider does not support."""
+    """Yield the rows on parameters that the provider does not support, and on repeated calls."""
     unsent = _unsent_names(settings)
     if unsent:
         yield "not sent", f"{', '.join(unsent)}: the provider does not take it"
+    if settings is not None:
+        yield "repeats", _repeat_words(settings)
+
+
+def _repeat_words(settings: Mapping[str, Any]) -> str:
+    """Return in what case the same calls would get the same replies again."""
+    if settings.get("repeatable") is True:
+        return "each call left the server's prompt cache out, so that a seed repeats its reply"
+    return "a seed repeats its reply only in an equal state of the server's prompt cache"
 
 
 # ---- task that a scoring task asks about

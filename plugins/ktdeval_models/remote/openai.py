@@ -5,7 +5,7 @@ two APIs.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,7 +48,7 @@ from ktdeval_models.remote.params import (
 )
 from ktdeval_models.remote.read_tool_calls import read_call
 from ktdeval_models.remote.responses import ResponsesModel
-from ktdeval_models.remote.served_context import MODELS, served_context
+from ktdeval_models.remote.served_context import MODELS, is_llama_cpp, served_context
 from ktdeval_models.remote.streams.assembly import StreamAssembler
 from ktdeval_models.remote.streams.chat import ChatAssembler
 
@@ -92,6 +92,7 @@ class ChatModel(OpenAIAdapter):
 
     path = "/chat/completions"
     protocols = ("native", "native_required", "json_schema", "text")
+    _is_known_repeatable = False  # whether the server was found to be llama.cpp's
     own_form = OwnForm(
         "chat_completions", encoded=("max_tokens", "max_completion_tokens", "temperature")
     )
@@ -120,6 +121,7 @@ class ChatModel(OpenAIAdapter):
         longest_text = options.longest_text or preset.longest_text
         grammar = options.grammar or preset.grammar
         self._bounds = SchemaBounds(longest_text, options.longest_list, grammar)
+        self._is_repeatable = options.repeatable
         self._extra_body = {**preset.extra_body, **params.extra_body}
         self.forms = RequestForms(self._ladders(options))
 
@@ -141,13 +143,17 @@ class ChatModel(OpenAIAdapter):
         if self.needs_key and not (self.preset.states_context and has_key):
             return None
 
+        return served_context(self._getter(timeout_s), self.name)
+
+    def _getter(self, timeout_s: float) -> Callable[[str], JsonValue]:
+        """Return a function that gets the JSON at a path of the server."""
         root = re.sub(r"/v[0-9]+\Z", "", self.endpoint)
 
         def get(path: str) -> JsonValue:
             base_url = self.endpoint if path == MODELS else root
             return self.look_up(f"{base_url}{path}", timeout_s)
 
-        return served_context(get, self.name)
+        return get
 
     def _ladders(self, options: CompatibleParams) -> dict[str, Sequence[str]]:
         """Return the forms, best first, of each request part that servers accept in different
@@ -197,8 +203,27 @@ class ChatModel(OpenAIAdapter):
             "longest_list": self._bounds.longest_list,
             "grammar": self._bounds.grammar,
             "extra_body": self._extra_body,
+            **({"repeatable": True} if self._is_repeatable else {}),
             **self.not_sent(),
         }
+
+    def reply(self, request: ModelRequest) -> Reply:
+        """Make one attempt, as `RemoteAdapter.reply` does. Raises ProviderError if calls are to be
+        repeatable and the server is not one whose prompt cache a call can leave out.
+        """
+        if self._is_repeatable and not self._is_known_repeatable:
+            self._check_repeatable(request.params.timeout_s)
+        return super().reply(request)
+
+    def _check_repeatable(self, timeout_s: float) -> None:
+        """Raise ProviderError unless the server is llama.cpp's own."""
+        if not is_llama_cpp(self._getter(timeout_s), self.name):
+            raise ProviderError(
+                f"repeatable=true: {self.endpoint} is not llama.cpp's server, and a call to another"
+                " can't leave out its prompt cache; omit it, or start the server without a cache"
+                " (vLLM: --no-enable-prefix-caching, SGLang: --disable-radix-cache)"
+            )
+        self._is_known_repeatable = True
 
     def encode(self, request: ModelRequest) -> Body:
         """Return the body of a call."""
@@ -224,6 +249,9 @@ class ChatModel(OpenAIAdapter):
 
         if self.preset.takes_seed:
             body[self.preset.seed_field] = params.seed % _MAX_SEED
+
+        if self._is_repeatable:
+            body["cache_prompt"] = False
 
         held = self._bounds.request(request)
         if held.tools:

@@ -152,6 +152,13 @@ class CompatibleParams(RemoteParams):
             " vendor's protocol requires them (DeepSeek, GLM, Kimi, MiniMax)"
         ),
     )
+    repeatable: bool = option(
+        False,
+        help=(
+            "true: llama.cpp's server answers each call without its prompt cache, so that the same"
+            " seed gives the same bytes; every prompt is then read from its beginning"
+        ),
+    )
     longest_text: int | None = option(
         None,
         help=(

@@ -27,7 +27,7 @@ _FIELDS = (
 def served_context(get: Get, name: str) -> Context | None:
     """Return the context length of the model `name`, or None if its server does not report it."""
     entry = _model_entry(get(MODELS), name)
-    if entry.get("owned_by") == "llamacpp" or "meta" in entry:
+    if _is_of_llama_cpp(entry):
         return _of_llama_cpp(get("/props"), entry)
 
     # OpenRouter reports the context length of the provider that it tries first.
@@ -38,6 +38,15 @@ def served_context(get: Get, name: str) -> Context | None:
     if tokens is not None:
         return Context(tokens, "(its server's list of models)")
     return _outside_the_list(get, name)
+
+
+def is_llama_cpp(get: Get, name: str) -> bool:
+    """Return whether the server of the model `name` is llama.cpp's own."""
+    return _is_of_llama_cpp(_model_entry(get(MODELS), name))
+
+
+def _is_of_llama_cpp(entry: Mapping[str, Any]) -> bool:
+    return entry.get("owned_by") == "llamacpp" or "meta" in entry
 
 
 def _outside_the_list(get: Get, name: str) -> Context | None:

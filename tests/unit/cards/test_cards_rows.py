@@ -247,12 +247,29 @@ def test_all_models_of_a_card_are_asked_alike(
 
 
 def test_settings_of_calls_are_listed_and_those_that_are_not_sent() -> None:
-    assert call_text({"top_p": 1.0, "seed": 3}, None) == "seed 3, top_p 1.0"
+    facts = typed(card())
+    assert call_text({"top_p": 1.0, "seed": 3}, facts) == "seed 3, top_p 1.0"
     assert list(unsent_rows(None, None)) == []
-    assert list(unsent_rows({"omit": None}, None)) == []
+    repeats = (
+        "repeats",
+        "a seed repeats its reply only in an equal state of the server's prompt cache",
+    )
+    assert list(unsent_rows({"omit": None}, None)) == [repeats]
     assert list(unsent_rows({"omit": ["b"], "not_sent": ["a"]}, None)) == [
-        ("not sent", "a, b: the provider does not take it")
+        ("not sent", "a, b: the provider does not take it"),
+        repeats,
     ]
+    (row,) = unsent_rows({"repeatable": True}, None)
+    assert row[1].startswith("each call left the server's prompt cache out")
+
+
+def test_a_parameter_that_was_not_sent_has_no_value_on_the_card() -> None:
+    facts = structs.replace(typed(card()), request_settings={"not_sent": ["top_p"]})
+    call = {"top_p": 1.0, "seed": 3, "temperature": None}
+
+    assert call_text(call, facts) == (
+        "seed 3; left to the provider or to the agent's own program: temperature"
+    )
 
 
 @pytest.mark.parametrize("config", [{}, {"subject_config": None}, {"subject_config": "x"}])

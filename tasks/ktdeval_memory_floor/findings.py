@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from ktdeval_memory_floor.market_facts import OPTIONS
 from ktdeval_memory_floor.questions import KINDS
 
 LEVEL = 0.95
+REMEMBERS = "remembers"
 COPIED = "copied_probability"
 BLIND = {"code": 1.0 / OPTIONS, "month": 0.5, "close": 0.0}
 """Share of right answers of blind guesses, by kind."""
@@ -79,21 +80,20 @@ class RightAnswers:
         """Ends of the interval."""
         return _ends(self.interval)
 
-    @property
-    def words(self) -> str:
-        """Count, interval and chance as text."""
-        low, high = self.ends
-        return (
-            f"{self.right} of {self.n} right, {_range(low, high)}, guessing {_percent(self.chance)}"
-        )
+
+def _words(share: RightAnswers, ends: Ends) -> str:
+    """Return count, interval and chance as text."""
+    low, high = ends
+    asked = f" ({share.asked} asked)" if share.asked > share.n else ""
+    clusters = " with months as clusters" if ends != share.ends else ""
+    return (
+        f"{share.right} of {share.n} right{asked}, interval {100.0 * low:.1f} to"
+        f" {100.0 * high:.1f} %{clusters}, guessing {_percent(share.chance)}"
+    )
 
 
 def _percent(share: float) -> str:
     return f"{100.0 * share:.1f} %"
-
-
-def _range(low: float, high: float) -> str:
-    return f"interval {100.0 * low:.1f} to {100.0 * high:.1f} %"
 
 
 def _ends(interval: Interval) -> Ends:
@@ -180,7 +180,7 @@ def _nothing_asked(kind: str, records: Sequence[AnswerRecord]) -> Score:
     return Score(
         None,
         0,
-        reason=f"no question of the kind {kind} was asked: the run was cut short, or the market has"
+        reason=f"no question of the kind {kind} was asked; the run was cut short, or the market has"
         f" {_LACKS[kind]}",
     )
 
@@ -200,7 +200,8 @@ def _memory_score(
 ) -> Score:
     share = _share(kind, kind, records)
     if share is None:
-        return _nothing_asked(kind, records)
+        nothing = _nothing_asked(kind, records)
+        return replace(nothing, detail={VERDICT: f"no evidence: {nothing.reason}"})
 
     answered = [record for record in records if record.answer is not None]
     detail: dict[str, JsonValue] = {"successes": share.right, "asked": share.asked}
@@ -209,12 +210,18 @@ def _memory_score(
         detail |= _month_detail(answered)
         low, high = _clustered_ends(share, answered)
         detail |= {"clustered_low": low, "clustered_high": high}
+
+    level = 0.0
     if kind == "close":
-        level = sum(record.facts["level_is_right"] is True for record in answered)
-        detail["level_share"] = level / share.n
+        level = sum(record.facts["level_is_right"] is True for record in answered) / share.n
+        detail["level_share"] = level
 
     control = _share(kind, f"{kind}_control", controls)
-    detail[VERDICT] = verdict(kind, share, (low, high), control, is_masked)
+    sentence = verdict(kind, share, (low, high), control, is_masked)
+    if kind == "close" and sentence.startswith(REMEMBERS):
+        sentence += _level_words(low, level)
+
+    detail[VERDICT] = sentence
     if share.asked > share.n:
         n = share.asked
         bounds = {"n": n, "low": share.right / n, "high": (share.right + n - share.n) / n}
@@ -293,33 +300,39 @@ def verdict(
     A memory is claimed only if the lower end lies above guessing and the controls are read. A miss
     is evidence only if the controls are read and most questions are answered.
     """
+    words = _words(share, ends)
     if control is None:
-        return f"no evidence: no control was answered; {share.words}"
+        return f"no evidence: no control was answered; {words}"
     if not reads(control):
         problem = "too few controls to tell reading from guessing"
         if control.value < READS:
             problem = "the control was failed"
 
-        return f"no evidence: {problem}, {control.words}; questions: {share.words}"
+        return f"no evidence: {problem}, {_words(control, control.ends)}; questions: {words}"
 
     low, high = ends
-    blind = BLIND[kind]
-    words = share.words
-    if ends != share.ends:
-        words += f", {_range(low, high)} if months are clusters"
-
+    read = f"control: {control.right} of {control.n}"
     if low > share.chance:
-        found = "above guessing behind the mask" if is_masked else "remembers"
-        return f"{found}: {words}; control: {control.right} of {control.n}"
+        found = "above guessing behind the mask" if is_masked else REMEMBERS
+        return f"{found}: {words}; {read}"
 
     if share.n < _ANSWERED * share.asked:
-        return f"no evidence: {share.n} of {share.asked} questions were answered; {words}"
+        return f"no evidence: too few questions were answered; {words}"
 
+    blind = BLIND[kind]
     bound = max(0.0, (high - blind) / (1.0 - blind))
     return (
         f"not above guessing: {words}; the interval allows a memory of at most {_percent(bound)} of"
-        f" these facts if the others are guessed blindly; control: {control.right} of {control.n}"
+        f" these facts if the others are guessed blindly; {read}"
     )
+
+
+def _level_words(low: float, level: float) -> str:
+    """Return what a memory of price levels alone would give, for closes that are remembered."""
+    answer = f"the median close of each asset would be right in {_percent(level)}"
+    if low > level:
+        return f"; more than levels of prices: {answer}"
+    return f"; levels of prices may be all that is remembered: {answer}"
 
 
 def reads(control: RightAnswers) -> bool:

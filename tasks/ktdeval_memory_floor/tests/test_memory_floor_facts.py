@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.market import MarketSnapshot, SnapshotMeta, sessions
+from ktdeval.market import MarketSnapshot, SnapshotMeta, load_snapshot, sessions, window_rows
 from ktdeval_memory_floor.market_facts import (
     MonthFact,
     best_constant_share,
@@ -21,6 +23,7 @@ from ktdeval_memory_floor.market_facts import (
     spelled_alike,
 )
 from ktdeval_memory_floor.questions import deal, deal_months, is_copied
+from support.accept.accept_runs import import_real
 
 FIRST, LAST = "2024-01-29", "2024-05-10"
 DAYS = sessions(FIRST, LAST)
@@ -138,6 +141,22 @@ def test_without_a_factor_a_move_like_a_split_is_not_asked() -> None:
     assert [month for month, _ in months_of(split, 3)] == ["2024-02", "2024-04"]
     assert np.argwhere(possible_splits(split)).tolist() == [[MARCH_END - 5, 3]]
     assert MARCH_END - 5 not in close_facts(split, 1, len(DAYS))[3]
+
+
+@pytest.mark.shared_data
+def test_months_of_a_real_market_agree_with_pandas(shared_data: Path, tmp_path: Path) -> None:
+    """The CSI300, resampled by pandas: every month that is asked, and its direction."""
+    real = load_snapshot(import_real(shared_data, tmp_path / "csi300"))
+    start, stop = window_rows(real.days, "2024-01-02", "2025-12-31")
+    facts = month_facts(real, start, stop)
+    frame = pd.DataFrame(real.close, index=pd.DatetimeIndex(real.days), columns=list(real.codes))
+    moves = frame.resample("ME").last().pct_change(fill_method=None)
+
+    assert len(facts) > 6000
+    for fact in facts:
+        day = pd.Timestamp(str(real.days[fact.row]))
+        move = moves.at[day + pd.offsets.MonthEnd(0), real.codes[fact.asset]]
+        assert (move > 0) == fact.rises
 
 
 # ---- closes

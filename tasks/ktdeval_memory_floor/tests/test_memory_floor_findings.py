@@ -126,7 +126,9 @@ def test_questions_without_an_answer_are_counted_and_no_wrong_answers() -> None:
     assert scores["code"].detail["with_unanswered"] == {"n": 100, "low": 0.2, "high": 0.7}
     assert scores["unanswered"].value == 50 / 140
     few = sentence(codes(12, 38, silent=50) + codes(40, 0, control=True))
-    assert few.startswith("no evidence: 50 of 100 questions were answered")
+    assert few.startswith(
+        "no evidence: too few questions were answered; 12 of 50 right (100 asked)"
+    )
 
 
 def test_a_code_that_is_spelled_like_the_name_is_no_memory() -> None:
@@ -142,6 +144,44 @@ def test_a_code_that_is_spelled_like_the_name_is_no_memory() -> None:
 def test_a_fact_that_is_asked_twice_counts_once() -> None:
     once = codes(10, 30)
     assert summarise(once + once, is_masked=False)["code"].n == 40
+
+
+# ---- closes
+
+
+def closes(right: int, wrong: int, level: int) -> list[AnswerRecord]:
+    """Answers about closes, of which the asset's median close gets the first `level` right."""
+    records = []
+    for control in (False, True):
+        for number in range(right + wrong):
+            facts = {
+                "kind": "close",
+                "control": control,
+                "code": f"{600000 + number}.SH",
+                "day": "2024-03-01",
+                "constant_share": 0.1,
+                "level_is_right": number < level,
+            }
+            records.append(record(number, facts, control or number < right))
+
+    return records
+
+
+@pytest.mark.parametrize("level", range(0, 101, 10))
+def test_a_memory_of_price_levels_is_not_taken_for_one_of_days(level: int) -> None:
+    """50 of 100 right: from 0.4038 on, more than a level that is right in 40 %."""
+    said = sentence(closes(50, 50, level), kind="close")
+
+    assert said.startswith("remembers: 50 of 100 right")
+    assert ("more than levels of prices" in said) == (level <= 40)
+    assert ("levels of prices may be all that is remembered" in said) == (level > 40)
+
+
+def test_a_kind_that_was_not_asked_is_named() -> None:
+    assert sentence(codes(3, 0), kind="close") == (
+        "no evidence: no question of the kind close was asked; the run was cut short, or the market"
+        " has no close in the window"
+    )
 
 
 # ---- months

@@ -4,6 +4,7 @@ leaves nothing of it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from inline_snapshot import snapshot
 
 from ktdeval.harness import CallParams, Message, ModelRequest
 from ktdeval.harness.chat_messages import USAGE_FIELDS
-from ktdeval.market import MarketSnapshot
+from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.task_api import VERDICT, AnswerRecord, EpisodeSpec, Score, Window
-from ktdeval.testing import check_scoring_task
+from ktdeval.testing import check_scoring_task, random_snapshot
 from ktdeval.values import from_plain, loads_strict
 from support.loops import not_empty
 from support.runs.run_support import card_of
@@ -25,6 +26,7 @@ from support.terminal import Terminal
 
 PLUGINS = load_plugins()
 LONG = Window("long", "2024-01-01", "2026-04-10")
+SMALL = Window("small", "2023-02-01", "2024-02-29")
 KINDS = ("code", "month", "close")
 
 
@@ -33,7 +35,24 @@ def embedded() -> MarketSnapshot:
     return open_snapshot(PLUGINS, "synthetic", {})
 
 
-def spec_of(mask: str, seed: int = 0) -> EpisodeSpec:
+@cache
+def small() -> MarketSnapshot:
+    """Random walks of forty companies in five industries."""
+    market = random_snapshot()
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    names = [f"Corp {letters[n % 26]}{letters[n // 26]}" for n in range(len(market.codes))]
+    return replace(market, names=tuple(names))
+
+
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The small market in a folder, for a model to remember."""
+    folder = tmp_path_factory.mktemp("small") / "market"
+    save_snapshot(small(), folder)
+    return str(folder)
+
+
+def spec_of(mask: str, seed: int = 0, window: Window = LONG) -> EpisodeSpec:
     return EpisodeSpec(
         task=f"memory_floor_{mask}",
         task_version="1",
@@ -41,7 +60,7 @@ def spec_of(mask: str, seed: int = 0) -> EpisodeSpec:
         snapshot="0",
         mask=mask,
         mode="memory_floor",
-        window=LONG,
+        window=window,
         model="test",
         model_args={},
         agent="react",
@@ -58,8 +77,9 @@ def questions(mask: str, seed: int = 0) -> Any:
 
 
 def answered(model: Any, mask: str, seed: int = 0) -> dict[str, Score]:
-    """Scores of a model that answers each question."""
-    asked = questions(mask, seed)
+    """Scores of a model that answers each question about the small market."""
+    task = PLUGINS.make_task(f"memory_floor_{mask}")
+    asked = task.samples(spec_of(mask, seed, SMALL), small(), None)
     records = []
     for number in range(len(asked)):
         sample = asked.sample(number)
@@ -85,7 +105,7 @@ def answered(model: Any, mask: str, seed: int = 0) -> dict[str, Score]:
         zeros = dict.fromkeys((*counts, *USAGE_FIELDS), 0)
         records.append(from_plain({**zeros, **fields}, AnswerRecord, "test"))
 
-    return dict(PLUGINS.make_task(f"memory_floor_{mask}").summarise(records))
+    return dict(task.summarise(records))
 
 
 def verdicts(scores: dict[str, Score]) -> list[str]:
@@ -93,40 +113,44 @@ def verdicts(scores: dict[str, Score]) -> list[str]:
     return [str(scores[kind].detail[VERDICT]).partition(":")[0] for kind in KINDS]
 
 
-def memory(**params: Any) -> Any:
-    return PLUGINS.make_model("builtin/memory", params)
+def memory(market: str, **params: Any) -> Any:
+    return PLUGINS.make_model("builtin/memory", {"market": market, **params})
 
 
 # ---- planted memories
 
 
-def test_a_full_memory_is_found_with_names_and_dates_in_sight() -> None:
-    scores = answered(memory(), "bright")
+def test_a_full_memory_is_found_with_names_and_dates_in_sight(remembered: str) -> None:
+    scores = answered(memory(remembered), "bright")
     assert [scores[kind].value for kind in KINDS] == [1.0, 1.0, 1.0]
     assert verdicts(scores) == ["remembers"] * 3
 
 
 @pytest.mark.parametrize("recall", [0.0, 1.0])
-def test_behind_the_mask_a_memory_is_worth_nothing_although_the_model_reads(recall: float) -> None:
-    scores = answered(memory(recall=recall), "blinded")
+def test_behind_the_mask_a_memory_is_worth_nothing_although_the_model_reads(
+    recall: float, remembered: str
+) -> None:
+    scores = answered(memory(remembered, recall=recall), "blinded")
     assert verdicts(scores) == ["not above guessing"] * 3
     assert [scores[f"{kind}_control"].value for kind in KINDS] == [1.0, 1.0, 1.0]
 
 
-def test_a_model_that_reads_and_remembers_nothing_is_at_chance() -> None:
-    scores = answered(memory(recall=0.0), "bright")
+def test_a_model_that_reads_and_remembers_nothing_is_at_chance(remembered: str) -> None:
+    scores = answered(memory(remembered, recall=0.0), "bright")
     assert verdicts(scores) == ["not above guessing"] * 3
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("mask", ["bright", "blinded"])
-def test_a_dose_of_memory_lies_in_the_interval_of_right_answers(mask: str, seed: int) -> None:
-    """With a recall of 0.5, half of the codes, and half of the rest by chance 1/4: 0.625. Six seeds
-    and two masks: an interval of 95 % may miss, by more than 0.12 it does not.
+def test_a_dose_of_memory_lies_near_the_interval_of_right_answers(
+    mask: str, seed: int, remembered: str
+) -> None:
+    """With a recall of 0.5, half of the codes, and a quarter of the rest by chance: 0.625. Six
+    seeds and two masks: an interval of 95 % may miss, but not by more than 0.12.
     """
     dose = 0.5 if mask == "bright" else 0.0
-    scores = answered(memory(recall=0.5, seed=seed), mask, seed)
+    scores = answered(memory(remembered, recall=0.5, seed=seed), mask, seed)
     for kind, blind in (("code", 0.25), ("month", 0.5)):
         interval = scores[kind].interval
         assert interval is not None
@@ -148,8 +172,9 @@ def test_a_constant_has_the_base_rate_and_the_first_choice_a_quarter() -> None:
     scores = answered(PLUGINS.make_model("builtin/trivial", {}), "bright")
     detail = scores["month"].detail
 
-    assert scores["month"].value == detail["rising_in_sample"] == scores["month"].baseline
+    assert scores["month"].value == detail["rising_in_sample"] > 0.5
     assert abs(detail["rising_in_sample"] - detail["rising_in_market"]) < 0.005
+    assert scores["month"].baseline == max(detail["rising_in_sample"], detail["rising_in_market"])
     assert scores["code"].value == 0.25
 
 
@@ -164,7 +189,7 @@ def test_no_question_shows_what_the_mask_hides_and_equal_specs_give_equal_questi
     again = PLUGINS.make_task(f"memory_floor_{mask}").samples(spec_of(mask), embedded(), None)
     assert len(asked) == 3 * (100 + 40)
 
-    check_scoring_task(PLUGINS.make_task(f"memory_floor_{mask}"), None, embedded())
+    check_scoring_task(PLUGINS.make_task(f"memory_floor_{mask}"), None, small())
     for number in range(0, len(asked), 7):
         assert asked.sample(number).user == again.sample(number).user
 
@@ -297,7 +322,7 @@ code: not above guessing: 0 of 10 right, interval 0.0 to 27.8 %, guessing 25.0
 are guessed blindly; control: 4 of 4.
 month: no evidence: too few controls to tell reading from guessing, 4 of 4
 right, interval 51.0 to 100.0 %, guessing 55.0 %; questions: 7 of 10 right,
-interval 39.7 to 89.2 %, guessing 60.0 %.
+interval 35.4 to 93.7 % with months as clusters, guessing 60.0 %.
 close: not above guessing: 2 of 10 right, interval 5.7 to 51.0 %, guessing 14.6
 %; the interval allows a memory of at most 51.0 % of these facts if the others
 are guessed blindly; control: 4 of 4.

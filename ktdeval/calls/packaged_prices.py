@@ -112,6 +112,21 @@ def packaged_context(package: Package, full_name: str) -> tuple[int, str] | None
     return listed.model.context_window, listed.source
 
 
+def packaged_names(package: Package, provider: str) -> tuple[str, ...]:
+    """Return the names of a provider's models in the package; empty if it does not list the
+    provider, or is not installed.
+    """
+    named = package.providers.get(provider)
+    snapshot = _packaged_snapshot()
+    if named is None or snapshot is None:
+        return ()
+
+    for each in snapshot.providers:
+        if each.id == named:
+            return tuple(model.id for model in each.models)
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class _ListedModel:
     """A model listed in the package."""

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import astuple, replace
 
-from ktdeval.calls.packaged_prices import Package, packaged_price
+from ktdeval.calls.packaged_prices import Package, packaged_names, packaged_price
 from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.market.rules.calendar import parse_day
-from ktdeval.values.config_options import build, option, user_path
+from ktdeval.values.config_options import build, near_matches, option, user_path
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value, to_plain
 from ktdeval.values.yamlio import load_yaml
@@ -337,6 +337,26 @@ def choose_price(
         return None
 
     return read_price_table(path).price_of(full_name, day or datetime.now(UTC).date(), address)
+
+
+def unlisted_name(full_name: str, table_path: Path | str | None) -> str | None:
+    """Return a warning if a price table lists the models of a provider and PROVIDER/NAME is not
+    among them, with the nearest names; None otherwise.
+    """
+    if table_path is None:
+        return None
+
+    table = read_price_table(table_path)
+    provider, _, name = full_name.partition("/")
+    known = () if table.package is None else packaged_names(table.package, provider)
+    is_priced = table.price_of(full_name, datetime.now(UTC).date()) is not None
+    if not known or is_priced:
+        return None
+
+    return (
+        f"{full_name} is in no list of {provider}'s models, so that its first call may be"
+        f" refused{near_matches(name, known)}"
+    )
 
 
 def _patterns(entry: _TableEntry, where: str) -> tuple[str, ...]:

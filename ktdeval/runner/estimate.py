@@ -13,7 +13,7 @@ from typing import cast
 
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.context_window import KIND as CONTEXT_EXCEEDED
-from ktdeval.calls.prices import FREE, Price
+from ktdeval.calls.prices import FREE, Price, unlisted_name
 from ktdeval.calls.prompt_cache import USUAL_RULES, PromptCacheRules
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.harness.call_params import MOST_REPLY_TOKENS
@@ -66,6 +66,11 @@ from ktdeval.runner.rehearsals.conversation_size import (
 )
 from ktdeval.runner.rehearsals.model_task_fit import check_model
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, rehearse
+from ktdeval.runner.rehearsals.server_speed import (
+    ServerSpeed,
+    is_on_this_machine,
+    server_speed,
+)
 from ktdeval.runner.rehearsals.step_costs import measure_task
 from ktdeval.runner.rehearsals.warm_up_calls import WarmUpRates, warm_up_lines, warm_up_rates
 from ktdeval.runner.scoring.score import certificate_problem
@@ -138,11 +143,15 @@ class _Estimator:
         latencies_s = self._read_calls()
 
         self.limits = None
+        self.speed: ServerSpeed | None = None
         self.context = None
         if remote is not None:
             self.limits = CallLimits(
                 _reply_limit(config), config.timeout_s, latencies_s, self._cache_rules()
             )
+            if self.is_on_this_machine and self.folder is not None:
+                self.speed = server_speed(read_calls(self.folder.path))
+
             self.context = planned_context(config, remote)
 
         rehearsal = rehearse(self.plan.specs, lambda: EpisodeFactory(tasks, plugins, snapshot))
@@ -181,6 +190,13 @@ class _Estimator:
         """Return an additional model with the protocol by which tools will be offered to it."""
         requested = requested_protocol(self.config, self.path, model.choice.asked_as)
         return model.offered_by(self._protocol(model.remote, requested))
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """True if the model's server is on this machine or its private network, and not paid for."""
+        remote = self.remote
+        is_paid = self.price is not None and self.price != FREE
+        return remote is not None and not is_paid and is_on_this_machine(remote.endpoint)
 
     def _read_calls(self) -> list[float]:
         """Add up the run's calls so far, and return the latencies in seconds of answered calls."""
@@ -279,10 +295,18 @@ class _Estimator:
         """Return the remaining usage of some episodes together, by scenario."""
         return {scenario: self._estimate_rest(episodes, scenario) for scenario in SCENARIOS}
 
+    def _calls_s(self, cost: StepRate, scenario: str) -> float:
+        """Return the seconds that the model calls of some steps take."""
+        if self.speed is not None:
+            fresh = max(0.0, cost.input_tokens - cost.cache_read_tokens)
+            return self.speed.seconds_of(fresh, cost.output_tokens, scenario)
+        if self.limits is None:
+            return 0.0
+        return cost.calls * self.limits.call_s(ASSUMED[scenario])
+
     def _estimate_rest(self, episodes: Sequence[_EpisodeLeft], scenario: str) -> Amount:
         costs = [episode.costs[scenario] for episode in episodes]
-        call_s = 0.0 if self.limits is None else self.limits.call_s(ASSUMED[scenario])
-        durations_s = (cost.own_s + cost.calls * call_s for cost in costs)
+        durations_s = [cost.own_s + self._calls_s(cost, scenario) for cost in costs]
 
         calls = round(math.fsum(cost.calls for cost in costs))
         tokens_in = round(math.fsum(cost.input_tokens for cost in costs))
@@ -422,19 +446,7 @@ def _assumptions(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
         )
         yield f"{replies} tokens per reply, including reasoning"
 
-    if run.config.batch:
-        yield (
-            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours a batch (providers"
-            " promise 24 at most); each call that needs a reply before it takes a further batch"
-        )
-    elif len(limits.latencies_s) >= MIN_OBSERVED:
-        yield (
-            f"{limits.call_s(ASSUMED['typical']):.2f} s per call, the mean of"
-            f" {len(limits.latencies_s):,} calls so far"
-        )
-    else:
-        yield f"{' / '.join(f'{limits.call_s(scenario):g}' for scenario in scenarios)} s per call"
-
+    yield _duration_words(run, limits)
     yield "hours exclude waits for rate limits and repeated attempts"
     yield from _cache_assumptions(left, run)
     yield (
@@ -450,6 +462,31 @@ def _assumptions(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
         yield (
             f"tool calling: {run.remote.protocols[0]}; a short check before the run may change this"
         )
+
+
+def _duration_words(run: _Estimator, limits: CallLimits) -> str:
+    """Return how long calls are assumed to take, or what was observed."""
+    if run.config.batch:
+        return (
+            f"{' / '.join(f'{hours:g}' for hours in HOURS.values())} hours a batch (providers"
+            " promise 24 at most); each call that needs a reply before it takes a further batch"
+        )
+    if run.speed is not None:
+        return run.speed.words()
+    if len(limits.latencies_s) >= MIN_OBSERVED:
+        return (
+            f"{limits.call_s(ASSUMED['typical']):.2f} s per call, the mean of"
+            f" {len(limits.latencies_s):,} calls so far"
+        )
+    usual = " / ".join(f"{limits.call_s(scenario):g}" for scenario in ASSUMED.values())
+    return f"{usual} s per call{_UNTIMED if run.is_on_this_machine else ''}"
+
+
+_UNTIMED = (
+    ", as of hosted models: a server on this machine may take many times as long. Begin the run, stop"
+    " it after its check of the tool protocol, and plan again with its --out: the check's calls are"
+    " then timed"
+)
 
 
 def _cache_assumptions(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
@@ -509,6 +546,7 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
                 room = config.max_output_tokens or 0
                 yield from context_warnings(part.rehearsal, largest, run.context, room)
 
+    yield from _unlisted_names(run)
     if config.max_cost is not None and run.price is None:
         yield (
             "--max-cost can't be enforced without a price, so the run would be refused; set one"
@@ -516,6 +554,18 @@ def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
         )
 
     yield from _budget_warnings(left, run)
+
+
+def _unlisted_names(run: _Estimator) -> Iterator[str]:
+    """Yield a warning if the model is in no list of its provider, asked at the provider's address."""
+    config = run.config
+    has_own_address = config.base_url is not None or "base_url" in config.model_args
+    if run.remote is None or has_own_address:
+        return
+
+    warning = unlisted_name(config.model, run.remote.price_table)
+    if warning is not None:
+        yield warning
 
 
 def _budget_warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:

@@ -219,7 +219,7 @@ def tests_table() -> str:
         (
             "`make test-llm`",
             "the quick cases of `tests/llm`; with `LLM=` all",
-            "a compiler; minutes",
+            "an environment of its own (200 MB); minutes",
         ),
     ]
 

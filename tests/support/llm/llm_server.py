@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.llm.llm_environment import python_of
+from support.llm.llm_environment import python_of, weights_of
 from support.local_server import free_port
+from support.paths import REPOSITORY
 
+PROGRAM = REPOSITORY / "examples" / "serve_gguf.py"
 MODEL = "smollm2"
 CONTEXT = 8192  # tokens that the model was trained with
 START_S = 120.0
@@ -77,13 +79,18 @@ def _started(
 
 
 def _process(environment: Path, output: object, port: int, context: int) -> subprocess.Popen[bytes]:
-    program = Path(__file__).with_name("serve_model.py")
+    # One core is left to the runs: two threads that wait for each other are slower than one wherever
+    # another program takes a core.
+    threads = max(1, (os.cpu_count() or 1) - 1)
+    words = [str(python_of(environment)), str(PROGRAM), str(weights_of(environment))]
+    words += ["--name", MODEL, "--port", str(port), "--context", str(context)]
+    words += ["--threads", str(threads), "--end-with-input"]
     # What the tests set for their own numerical libraries is not for the server.
     variables = {
         name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")
     }
     return subprocess.Popen(
-        [str(python_of(environment)), str(program), str(port), str(context)],
+        words,
         env={**variables, "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.PIPE,  # the server ends with it
         stdout=output,  # type: ignore[arg-type]

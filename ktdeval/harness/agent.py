@@ -205,6 +205,12 @@ class StepSession(Protocol):
         `kind`.
         """
 
+    def end_turn(self, answered: bool) -> None:
+        """End the turn of a role of a team (or a voter, a planner, a reflection): the latest call
+        is its last one. A turn without a usable answer is counted as `silent_role`, and the card
+        counts turns by role. Not for the role that submits: its step falls back instead.
+        """
+
     def withhold(self, text: str) -> str:
         """Withhold hidden identities in text that an agent composed from the model's words. Such
         text needs a separate check, because cutting or joining lines can spell a code or date that

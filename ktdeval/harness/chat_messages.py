@@ -250,6 +250,13 @@ class Reply:
     #: the provider's id for this reply, for traces; not recorded
     response_id: str = field(default="", compare=False)
 
+    @property
+    def is_refused(self) -> bool:
+        """Return whether the model or its provider's filter refused to answer; any text is then no
+        answer.
+        """
+        return self.finish_reason in ("refusal", "content_filter")
+
     def as_message(self) -> Message:
         """Return this reply as a turn of the conversation, with the data that its provider requires
         back.

@@ -55,7 +55,7 @@ def ask_forced(
 
 def ask_in_words(messages: list[Message], session: StepSession, request: ModelRequest) -> str:
     """Return the text of the model's reply to a request that allows no tool call, made with the
-    conversation `messages`. The text may be empty.
+    conversation `messages`. The text is empty if the reply is empty or refused.
 
     Some providers do not receive the restriction, and others ignore it. A tool call is therefore
     rejected and counted as `wrong_tool`, and the model is called again, with as many attempts as
@@ -65,7 +65,7 @@ def ask_in_words(messages: list[Message], session: StepSession, request: ModelRe
     words = ""
     for _ in range(session.submission_attempts):
         reply = session.ask(replace(request, messages=tuple(messages)))
-        words = reply.content
+        words = "" if reply.is_refused else reply.content
         if not reply.tool_calls:
             break
 

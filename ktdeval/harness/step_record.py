@@ -13,6 +13,9 @@ from ktdeval.harness.step_schema import OfferedSchemas
 from ktdeval.values.strict_json import JsonValue
 from ktdeval.values.typed_json import Value
 
+SILENT_ROLE = "silent_role"
+"""Failure of a role of a team that was asked and gave no usable answer in its turn."""
+
 # names that an agent may give to a reply that a content filter emptied
 _OF_FILTERED = frozenset({"empty_reply", "no_submission", "no_signal"})
 
@@ -25,7 +28,8 @@ class TranscriptEntry(Value):
     #: previous call; `sent`: the messages after these, as sent; `tools`: names of the tools
     #: offered; `tool_choice`, `seed`, and `reply` (raw) or `error` (kind of ModelError); `schemas`:
     #: by name, schemas specific to this step, if they differ from the last recorded ones; `role` if
-    #: a role of a team made the call, `model` if an additional model was called.
+    #: a role of a team made the call, `model` if an additional model was called; `answered` (true
+    #: or false) if the call ended the turn of a role.
     exchanges: tuple[dict[str, JsonValue], ...]
     #: arguments of the submit tool that the decision used unchanged; None without one
     submission: str | None
@@ -99,6 +103,15 @@ class StepRecorder:
             return
         self.last_failure = kind
         self.counts.fail(kind)
+
+    def end_turn(self, answered: bool) -> None:
+        """Record in the latest call whether it ended a role's turn with a usable answer. A turn
+        without one is counted as `SILENT_ROLE`.
+        """
+        if self.exchanges:
+            self.exchanges[-1]["answered"] = answered
+        if not answered:
+            self.counts.fail(SILENT_ROLE)
 
     def keep_acts(self, record: ExternalRecord) -> None:
         """Add the actions of an external agent to the step's record, and count its submissions."""

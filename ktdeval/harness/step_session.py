@@ -94,6 +94,7 @@ class GuardedSession:
         self.submission_in_text = self._submissions.read_text
         self.accepted_text = self._submissions.written_text
         self.count_failure = recorder.count_failure
+        self.end_turn = recorder.end_turn
         self.keep_acts = recorder.keep_acts
         self.withhold = self._model.clearance.withhold
         self.let_pass = self._model.clearance.let_pass

@@ -46,8 +46,7 @@ def choice_tool(analysts: Sequence[str]) -> ToolSpec:
 
 
 def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> AnalystChoice:
-    """Ask a planner for its choice. If the choice is not valid, ask again with feedback. The
-    session may list other tools next to the planner's.
+    """Ask a planner for its choice. If the choice is not valid, ask again with feedback.
 
     Each failed attempt is counted as `bad_choice`. If no attempt is valid, `no_choice` is counted
     and all analysts speak. Raises ModelError if the model call failed.

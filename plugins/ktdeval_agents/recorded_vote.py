@@ -84,6 +84,7 @@ class RecordedVote:
         ballots = list[Mapping[str, Any]]()
         for number, voter in enumerate(self._voters, 1):
             ballot = self._ballot(f"voter {number} ({voter})", number, observation, session)
+            session.end_turn(ballot is not None)
             if ballot is None:
                 session.count_failure(NO_BALLOT)
             else:

@@ -27,13 +27,15 @@ from ktdeval.values import JsonValue, dumps_pretty
 from ktdeval_agents.prompt_prefix_reuse import ReusedPrefix, calls_with_prefix
 
 NO_ROLE = "(no role)"
-_COUNTS = ("calls", "failed", "empty", "uncounted")
+_COUNTS = ("calls", "failed", "empty", "turns", "silent", "uncounted")
 _COLUMNS = (
     "role",
     "model",
     "calls",
     "failed",
     "empty",
+    "turns",
+    "silent",
     "input tokens",
     "output tokens",
     "reused prefix, %",
@@ -56,6 +58,8 @@ class SummedRoleUsage:
     calls: int = 0
     failed: int = 0  #: calls without a reply
     empty: int = 0  #: replies with neither text nor tool calls
+    turns: int = 0  #: turns of a role other than the one that submits
+    silent: int = 0  #: number of these without a usable answer
     #: replies whose tokens the provider did not count; always 0 for a free model
     uncounted: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -69,6 +73,8 @@ class SummedRoleUsage:
         self.calls += call.calls
         self.failed += call.failed
         self.empty += call.empty
+        self.turns += call.turns
+        self.silent += call.silent
         self.usage += call.tokens
         if not is_free:
             self.uncounted += call.uncounted
@@ -138,7 +144,9 @@ def _model_prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
 def roles(run: Path, options: JsonOptions) -> None:
     """Count calls, tokens and cost of a run by the role that asked and the model that was asked.
 
-    RUN is a run folder, which is only read; finished episodes count. Tokens are those of the
+    RUN is a run folder, which is only read; finished episodes count. A turn of a role is silent if
+    it ended without a usable answer; the role that submits has no turns, and its failed steps are
+    on the card. Tokens are those of the
     replies, cached or not, and the price is that of the run's cards. The reused prefix is the
     share of the requests' characters with which an earlier request of the same step began, too; it
     is computed from the requests, whatever the provider's cache did. With --json a role that asked
@@ -194,6 +202,8 @@ def _usage_cells(role: SummedRoleUsage, usd: float | None) -> tuple[str, ...]:
         f"{role.calls:,}",
         f"{role.failed:,}",
         f"{role.empty:,}",
+        f"{role.turns:,}",
+        f"{role.silent:,}",
         f"{role.usage.input_tokens:,}",
         f"{role.usage.output_tokens:,}",
         UNDEFINED if role.prefix.step_pct is None else f"{role.prefix.step_pct:.1f}",

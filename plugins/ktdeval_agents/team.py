@@ -26,7 +26,6 @@ from ktdeval.harness import (
     ToolSpec,
     ask_in_words,
     decide_in_phases,
-    offered_tools,
     read_signals,
     research,
     two_phases,
@@ -36,7 +35,7 @@ from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.trading import DECIDED
 from ktdeval.values import JsonValue, content_hash, from_plain, to_plain, user_path
 from ktdeval_agents import TeamFileParams, TeamParams
-from ktdeval_agents.analyst_selection import choice_tool, choose
+from ktdeval_agents.analyst_selection import choose
 from ktdeval_agents.computed_signals import COMPUTED, read_ratios
 from ktdeval_agents.memory_entries import entry_lines
 from ktdeval_agents.prompts import TeamMeeting, remove_fence, role_prompt, shorten_text, wordings
@@ -116,6 +115,7 @@ class RoleSession:
     may_submit_early: bool
     lessons: Sequence[Lesson]
     count_failure: Callable[[str], None]
+    end_turn: Callable[[bool], None]
     withhold: Callable[[str], str]
     submission_in_text: Callable[[str], str | None]
     embed: Callable[[Sequence[str], Callable[[Sequence[str]], Sequence[str]]], Sequence[str]]
@@ -132,8 +132,8 @@ class RoleSession:
         self._session = session
         self._role = role
         self._tools_left = tools
-        #: tools that every request with tools lists, whether they may be called or not; empty: each
-        #: request lists only its own tools
+        #: tools that every request with tools lists instead of its own; empty: each request lists
+        #: its own tools
         self.listed: tuple[ToolSpec, ...] = ()
         self._state = state
         self._model = model
@@ -180,8 +180,9 @@ class TeamAgent:
     """Roles that call one model, as a graph.
 
     Each role but the last is asked once per turn and answers in text. It researches first if the
-    mode has tools and the graph allows it. An empty answer is counted (`empty_reply`) and shown to
-    later roles as "(no answer)". The last role submits as `react` does. If no submission is valid,
+    mode has tools and the graph allows it. A turn without an answer (empty, refused, or calls of
+    tools alone) is counted as `silent_role` and shown to later roles as "(no answer)". A request
+    lists only tools that its role may call. The last role submits as `react` does. If no submission is valid,
     the step is a hold (`fallback`).
 
     `sources`: the documents from each source go to one of the roles that are shown the day, in the
@@ -272,10 +273,8 @@ class TeamAgent:
         model = self._model_of(REFLECTION)
         role_session = RoleSession(session, REFLECTION, 0, model=model)
         reply = role_session.ask(ModelRequest(messages))
-        answer = reply.content.strip()
-        if not answer:
-            session.count_failure("empty_reply")
-
+        answer = "" if reply.is_refused else reply.content.strip()
+        role_session.end_turn(bool(answer))
         one_line = " ".join(remove_fence(answer).split())
         reflection = session.withhold(shorten(one_line, REFLECTION_CHARACTERS))
         for entry in due:
@@ -305,7 +304,9 @@ class TeamAgent:
         """
         messages = self._prompt(name, meeting)
         analysts = self._team.choices_of(name)
-        choice = choose(messages, self._session_of(name, meeting), analysts)
+        role_session = self._session_of(name, meeting)
+        choice = choose(messages, role_session, analysts)
+        role_session.end_turn(choice.is_made)
         meeting.chosen[name] = choice.analysts
 
         words = self._words["chosen" if choice.is_made else "not_chosen"]
@@ -333,19 +334,21 @@ class TeamAgent:
         role_session = self._session_of(name, meeting)
         text = ""
 
-        if role_session.tools and role_session.tool_budget > 0:
-            research(messages, role_session)
-            if messages[-1].role == "assistant":
-                text = messages[-1].content
-            if not text:
+        may_call = bool(role_session.listed) and role_session.tool_budget > 0
+        if may_call:
+            end = research(messages, role_session)
+            if end.reply is not None and not end.reply.is_refused:
+                text = end.reply.content
+            if not text.strip():
                 messages.append(Message("user", self._words["report_now"]))
 
-        if not text:
-            text = ask_in_words(messages, role_session, _report_request(role_session))
+        if not text.strip():
+            request = _report_request(role_session, may_call)
+            text = ask_in_words(messages, role_session, request)
 
         text = text.strip()
+        role_session.end_turn(bool(text))
         if not text:
-            meeting.session.count_failure("empty_reply")
             return NO_ANSWER
 
         if role.gives == "signals":
@@ -378,33 +381,10 @@ class TeamAgent:
         model = self._model_of(name)
         tools = self._team.roles[name].tools
         role_session = RoleSession(meeting.session, name, tools, state=state, model=model)
-        role_session.listed = self._list_tools(name, meeting.session)
+        if tools and name != self._team.last:  # it may research, but not submit
+            role_session.listed = meeting.session.tools
+
         return role_session
-
-    def _list_tools(self, name: str, session: StepSession) -> tuple[ToolSpec, ...]:
-        """Return the tools that all requests of a role list. As many roles as possible list the
-        same tools, since providers include tools in the prompt prefix that they cache.
-
-        Without research tools, all roles list the planner's tool and the submit tool. With research
-        tools, the last role and the roles that research list the research tools and the submit
-        tool; all others list only the planner's tool. So a role that may call tools freely never
-        lists a tool that belongs to another role.
-        """
-        planners = self._team.planners
-        may_research = name not in planners and self._team.roles[name].tools > 0
-        if session.tools and (may_research or name == self._team.last):
-            return offered_tools(session)
-
-        listed: tuple[ToolSpec, ...] = ()
-        if len(planners) == 1:
-            listed = (choice_tool(self._team.choices_of(planners[0])),)
-        elif name in planners:
-            # the planners' tools all have the same name, so a request can't list two of them
-            return ()
-
-        if not session.tools:
-            listed = (*listed, session.submit_tool)
-        return listed
 
     def _model_of(self, name: str) -> str | None:
         """Return the additional model that a role calls; None for the run's own."""
@@ -418,11 +398,12 @@ class TeamAgent:
         return role_prompt(self._team, name, meeting, self._state_for(name, meeting))
 
 
-def _report_request(session: RoleSession) -> ModelRequest:
-    """Return the request for a role's report, without messages. The tools that it lists must not be
-    called.
+def _report_request(session: RoleSession, has_researched: bool) -> ModelRequest:
+    """Return the request for a role's report, without messages. It lists tools, of which none may
+    be called, only if the conversation has calls of them: providers reject calls of tools that a
+    request does not list.
     """
-    if not session.listed:
+    if not has_researched:
         return ModelRequest(())
     return ModelRequest((), session.listed, NO_TOOL)
 

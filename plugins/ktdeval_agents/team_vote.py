@@ -20,7 +20,7 @@ from ktdeval.trading import DECIDED
 from ktdeval.values import JsonValue, dumps_canonical, from_plain, near_matches
 from ktdeval_agents import TEAMS, VoteParams
 from ktdeval_agents.majority_rule import elect_submission
-from ktdeval_agents.recorded_vote import RecordedVote
+from ktdeval_agents.recorded_vote import NO_BALLOT, RecordedVote
 from ktdeval_agents.team import RoleSession, TeamAgent, make_team
 
 
@@ -96,9 +96,13 @@ class VoteAgent:
             role_session = RoleSession(session, voter.name, tools, keep, model=voter.model)
             decision = voter.team.decide(observation, role_session, memories[index])
             memories[index] = decision.memory
+            has_voted = decision.provenance in DECIDED
+            role_session.end_turn(has_voted)
 
-            if decision.provenance in DECIDED:
+            if has_voted:
                 ballots.append(submission_object(role_session.submitted))
+            else:
+                session.count_failure(NO_BALLOT)
 
         if not ballots:
             return Decision((), "fallback", memory=memories)

@@ -105,16 +105,19 @@ def _decide(
     try:
         reply = session.ask(ModelRequest(messages, (tool,), tool.name, role=WARM_UP, state=state))
     except ModelError:
+        session.end_turn(False)
         return None
 
     arguments = [call.arguments for call in reply.tool_calls if call.name == tool.name]
+    submitted = None
     if not arguments:
         session.count_failure("no_submission")
-        return None
+    else:
+        submitted = _read_decisions(arguments, state)
+        if submitted is None:
+            session.count_failure("schema")
 
-    submitted = _read_decisions(arguments, state)
-    if submitted is None:
-        session.count_failure("schema")
+    session.end_turn(submitted is not None)
     return submitted
 
 

@@ -94,6 +94,8 @@ class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
     calls: Count
     failed: Count = 0  #: calls without a reply
     empty: Count = 0  #: replies with neither text nor tool calls
+    turns: Count = 0  #: turns of the role; absent in older records
+    silent: Count = 0  #: number of these without a usable answer
     uncounted: Count = 0  #: replies whose tokens the provider did not count
     input_tokens: Count = 0
     output_tokens: Count = 0

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from ktdeval.cards.fields.assumptions import DECIDED_PRICE_REASON
 from ktdeval.cards.fields.base_types import Name
-from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT, derive_coverage
+from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT, Coverage, derive_coverage
 from ktdeval.cards.fields.deciders import unranked_reasons
 from ktdeval.cards.fields.plan import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
+from ktdeval.cards.fields.roles import episode_turns, silent_reason
 from ktdeval.cards.fields.task import BY_ACCOUNT, never_ranked
 from ktdeval.cards.fields.warning_labels import derive_labels
 from ktdeval.cards.table_types import count
@@ -65,17 +66,7 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
     if facts.snapshot is not None and facts.snapshot.is_placebo:
         reasons.append("the market is a placebo, on which there is nothing to select")
 
-    if facts.limit is not None:
-        reasons.append(f"every episode was cut after {count(facts.limit, facts.STEP)}")
-
-    if coverage.missing > 0:
-        planned = coverage.episodes_planned
-        reasons.append(f"{coverage.missing:,} of {planned:,} episodes did not finish")
-
-    if coverage.is_low:
-        share = f"{coverage.decided_percent} % of {coverage.steps_planned:,} {facts.STEP}s"
-        reasons.append(f"the model decided {share}; {MIN_DECIDED_PERCENT} % are needed")
-
+    reasons += _coverage_reasons(facts, coverage)
     if facts.task.mask not in (None, "bright"):
         reasons += unranked_reasons(facts.deciders, facts.episodes)
 
@@ -83,6 +74,24 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
         reasons += _trading_reasons(facts, derive_labels(basis))
 
     return Rankable(value=not reasons, reasons=reasons)
+
+
+def _coverage_reasons(facts: AnyFacts, coverage: Coverage) -> Iterator[str]:
+    """Yield the reasons in what was not run, not decided by the model, or not answered by a role."""
+    if facts.limit is not None:
+        yield f"every episode was cut after {count(facts.limit, facts.STEP)}"
+
+    if coverage.missing > 0:
+        planned = coverage.episodes_planned
+        yield f"{coverage.missing:,} of {planned:,} episodes did not finish"
+
+    if coverage.is_low:
+        share = f"{coverage.decided_percent} % of {coverage.steps_planned:,} {facts.STEP}s"
+        yield f"the model decided {share}; {MIN_DECIDED_PERCENT} % are needed"
+
+    silent = silent_reason(episode_turns(facts.episodes))
+    if silent:
+        yield silent
 
 
 def _trading_reasons(facts: TradingFacts, labels: Sequence[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from ktdeval.cards.fields.episode_parts import Orders
 from ktdeval.cards.fields.fact_types import SnapshotPart
 from ktdeval.cards.fields.plan import is_declared, is_person
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
+from ktdeval.cards.fields.roles import episode_turns
 from ktdeval.cards.fields.served import is_of_another_model, lacks_own_settings
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
 from ktdeval.cards.fields.task import BY_ACCOUNT, TRANSPLANTED
@@ -24,6 +25,7 @@ Label = Literal[
     "limited",
     "incomplete",
     "low coverage",
+    "roles silent",
     "before cutoff",
     "spans cutoff",
     "no adjustment factor",
@@ -60,6 +62,7 @@ def derive_labels(basis: DerivationBasis[AnyFacts]) -> list[str]:
         "limited": facts.limit is not None,
         "incomplete": coverage.missing > 0,
         "low coverage": coverage.is_low,
+        "roles silent": any(role.is_silent for role in episode_turns(facts.episodes)),
         **cutoff_labels(facts.knowledge_cutoff),
         **_authorship(basis),
     }

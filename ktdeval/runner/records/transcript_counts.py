@@ -47,6 +47,8 @@ class RecordedExchange(msgspec.Struct):
     error: str | UnsetType = UNSET
     role: str = ""
     model: str = ""
+    #: whether a role's turn ended with a usable answer; absent if its turn did not end
+    answered: bool | UnsetType = UNSET
     #: by name, schemas that changed in this step, for tools that do not belong to the task
     schemas: dict[str, JsonValue] = {}
 
@@ -58,8 +60,9 @@ class RecordedExchange(msgspec.Struct):
     def usage(self) -> RoleUsage:
         """Usage of this call, by role and model."""
         reply = self.reply
+        turn = {"turns": int(self.answered is not UNSET), "silent": int(self.answered is False)}
         if reply is UNSET:
-            return RoleUsage(role=self.role, model=self.model, calls=1, failed=1)
+            return RoleUsage(role=self.role, model=self.model, calls=1, failed=1, **turn)
 
         is_empty = not (reply.content.strip() or reply.tool_calls)
         return RoleUsage(
@@ -68,6 +71,7 @@ class RecordedExchange(msgspec.Struct):
             calls=1,
             empty=int(is_empty),
             uncounted=int(reply.usage == NO_USAGE),
+            **turn,
             **reply.usage.to_json(),
         )
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
 from ktdeval.errors import ModelError
 from ktdeval.harness import (
-    NO_TOOL,
     Decision,
     Lesson,
     Message,
@@ -22,7 +21,6 @@ from ktdeval.harness import (
     ask_in_words,
     decide_in_phases,
     join_parts,
-    offered_tools,
     two_phases,
 )
 from ktdeval.masking import shorten
@@ -176,22 +174,16 @@ class MemoryStep:
         return self._answer(messages, WARM_UP, state)
 
     def _answer(self, messages: Sequence[Message], role: str, state: ObservedState | None) -> str:
-        """Return the model's reply. If the call fails or the reply is empty, return an empty string
-        and count the failure under its kind. A question about a day lists the tools of that day's
-        decision, although none may be called and any call is refused. This is because providers'
-        prompt caches include the tools in the reused prefix.
+        """Return the model's reply. If the call fails, or the reply is empty or refused, return an
+        empty string and count a turn without an answer. No tool may be called, and none is listed.
         """
         request = ModelRequest(tuple(messages), state=state)
-        if role != SUMMARY:
-            request = replace(request, tools=offered_tools(self.session), tool_choice=NO_TOOL)
-
         try:
             answer = ask_in_words([*messages], MemorySession(self.session, role), request)
-        except ModelError:
-            return ""
+        except ModelError:  # counted under its kind
+            answer = ""
 
-        if not answer.strip():
-            self.session.count_failure("empty_reply")
+        self.session.end_turn(bool(answer.strip()))
         return answer
 
     # --- what is shown

@@ -35,6 +35,7 @@ class MemorySession:
     lessons: Sequence[Lesson]
     call_tool: Callable[[ToolCall], ToolResult]
     count_failure: Callable[[str], None]
+    end_turn: Callable[[bool], None]
     withhold: Callable[[str], str]
     submission_in_text: Callable[[str], str | None]
     keep: Callable[[JsonValue], None]

@@ -234,7 +234,7 @@ def test_an_empty_answer_is_counted_and_shown_and_a_failed_call_raises() -> None
     session = Session({"bear": " \n", "news_analyst": ""})
     decide(make_team("trade"), session)
 
-    assert session.failures == ["empty_reply", "empty_reply"]
+    assert session.failures == ["silent_role", "silent_role"]
     assert f"## News analyst\n\n{NO_ANSWER}" in session.shown("bull")
     assert f"## Bear researcher\n\n{NO_ANSWER}" in session.shown("research_manager")
 
@@ -267,9 +267,9 @@ def test_roles_research_within_their_share_and_the_last_has_the_rest() -> None:
     )
     assert session.asked[6][1].tool_choice == NO_TOOL
 
+    may_call = {TRADE[0]: (LOOK,), TRADE[-1]: (LOOK, session.submit_tool)}
     for role, request in session.asked:
-        takes_part = role in (TRADE[0], TRADE[-1])
-        assert request.tools == ((LOOK, session.submit_tool) if takes_part else ())
+        assert request.tools == may_call.get(role, ())
 
     assert session.order.count("portfolio_manager") == 4  # three calls, and the submission
     assert session.tool_budget == 0
@@ -281,7 +281,7 @@ def test_calls_alone_are_no_report_after_the_last_attempt() -> None:
     decide(make_team("trade"), session)
 
     assert session.order.count("bull") == session.submission_attempts
-    assert session.failures == [*["wrong_tool"] * session.submission_attempts, "empty_reply"]
+    assert session.failures == [*["wrong_tool"] * session.submission_attempts, "silent_role"]
     assert f"## Bull researcher\n\n{NO_ANSWER}" in session.shown("trader")
 
 
@@ -366,7 +366,7 @@ def test_an_empty_reflection_is_counted_once_and_not_asked_for_again() -> None:
     decide(agent, reflecting, 1, memory)
     memory = decide(agent, silent, 1, memory)
 
-    assert (reflecting.failures, silent.failures) == ([], ["empty_reply"])
+    assert (reflecting.failures, silent.failures) == ([], ["silent_role"])
     assert "Reflection" not in remembered(silent)
 
     decide(agent, later, 2, memory, assets={"asset_2": (1.0, 1.0)})

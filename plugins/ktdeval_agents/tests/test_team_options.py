@@ -201,7 +201,7 @@ def test_a_planner_may_choose_only_among_the_analysts_of_the_arguments() -> None
         made("deepfund", {"analysts": "policy_analyst,macro_analyst"}), chosen("macro_analyst")
     )
     first = session.asked[0]
-    tool, _ = first.tools
+    (tool,) = first.tools
 
     assert tool.parameters["properties"]["analysts"]["items"]["enum"] == [  # type: ignore[index, call-overload]
         "macro_analyst",
@@ -262,14 +262,15 @@ def test_no_role_that_submits_is_quick(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["trade", "hedge_fund"])
-def test_roles_read_nine_tenths_of_their_input_from_the_cache(name: str) -> None:
+def test_roles_read_most_of_their_input_from_the_cache(name: str) -> None:
     config = RunConfig(
         model="openai/gpt-5", agent=name, tasks=("blinded_fixed_candidate",), limit=3
     )
 
     typical = estimate_run(config, load_plugins()).left["typical"]
 
-    assert typical.cache_read_tokens > 0.9 * typical.input_tokens
+    # The role that submits lists a tool, so it shares no beginning with the other roles.
+    assert typical.cache_read_tokens > 0.85 * typical.input_tokens
 
 
 def own(tmp_path: Path, text: str) -> dict[str, Any]:

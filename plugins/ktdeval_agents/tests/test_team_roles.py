@@ -97,7 +97,8 @@ def test_roles_are_listed_in_order_with_a_sum_of_every_column(
     assert terminal.text("view", "roles", run, "--json").endswith("\n}\n")
 
     heads, *rows = cells(terminal.text("view", "roles", run))
-    counted = ["role", "model", "calls", "failed", "empty", "input tokens", "output tokens"]
+    counted = ["role", "model", "calls", "failed", "empty", "turns", "silent"]
+    counted += ["input tokens", "output tokens"]
 
     assert heads == [*counted, "reused prefix, %", "USD"]
 
@@ -106,14 +107,14 @@ def test_roles_are_listed_in_order_with_a_sum_of_every_column(
     assert sorted(names[:-1]) == sorted(report)
     assert report["portfolio_manager"]["calls"] == STEPS * SEEDS
 
-    shown = ("calls", "failed", "empty", "input_tokens", "output_tokens")
+    shown = ("calls", "failed", "empty", "turns", "silent", "input_tokens", "output_tokens")
     by_role = []
 
     for name in names[:-1]:
         by_role.append([report[name][figure] for figure in shown])
 
     sums = [sum(column) for column in zip(*by_role, strict=True)]
-    figures = [row[-7:-2] for row in rows]
+    figures = [row[-9:-2] for row in rows]
 
     assert [[int(cell.replace(",", "")) for cell in row] for row in figures] == [*by_role, sums]
 

@@ -198,4 +198,4 @@ def test_an_answer_that_is_not_valid_is_counted_and_leaves_nothing(
 ) -> None:
     session = Session(arguments, [answer(a="BUY", b="HOLD")])
     assert [day for day, *_ in practised(session)] == ["day_-1", "day_-1"]
-    assert session.failures == [failure]
+    assert session.failures == [failure, "silent_role"]

@@ -155,7 +155,7 @@ def test_voter_without_a_ballot_is_counted_against_every_majority() -> None:
     session = Session([decisions(a="BUY", b="BUY"), decisions(a="BUY", b="SELL"), None])
     made = vote(session, 3)
 
-    assert (made.provenance, session.failures) == ("elected", ["no_ballot"])
+    assert (made.provenance, session.failures) == ("elected", ["silent_role", "no_ballot"])
     assert [item["decision"] for item in session.submitted[0]["decisions"]] == ["BUY", "HOLD"]
     assert [request.role for request in session.asked] == [
         f"voter {number + 1} (model {number})" for number in range(3)
@@ -169,7 +169,7 @@ def test_voter_without_a_ballot_is_counted_against_every_majority() -> None:
     nobody = Session([None, None])
     made = vote(nobody, 2)
 
-    assert (made.provenance, nobody.failures) == ("fallback", ["no_ballot", "no_ballot"])
+    assert (made.provenance, nobody.failures) == ("fallback", ["silent_role", "no_ballot"] * 2)
     assert nobody.submitted == []
 
 

@@ -49,6 +49,10 @@ class PreparedSession:
     def count_failure(self, kind: str) -> None:
         self.failures.append(kind)
 
+    def end_turn(self, answered: bool) -> None:
+        if not answered:
+            self.failures.append("silent_role")
+
 
 class Session(PreparedSession):
     """A session in which a reply of None is a failed call, "" one without a submission."""

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType, field
 
+from ktdeval.cards.failure_words import failure_words
 from ktdeval.cards.fields.attribution import Attribution
 from ktdeval.cards.fields.base_types import Counts, Name
 from ktdeval.cards.fields.cost import TokenCost, TradingCost
@@ -61,9 +62,16 @@ class TradingCard(TradingFacts, frozen=True):
     #: calls, tokens and cost by role and model; absent if no role of a team made a call
     roles: list[RoleCost] = field(default_factory=list)
 
+    @property
+    def what_failed(self) -> str:
+        """One line on failures, retries, held steps, refused orders and silent roles; empty if there
+        are none.
+        """
+        return failure_words(self.decisions, self.failures, self.orders, self.episodes, self.STEP)
+
     def __repr__(self) -> str:
         figures = headline_metrics(self.metrics)
-        return card_text(self, self.labels, self.rankable.words, self.coverage, figures)
+        return card_text(self, self, figures)
 
 
 class ScoringCard(ScoringFacts, frozen=True):
@@ -84,6 +92,13 @@ class ScoringCard(ScoringFacts, frozen=True):
     #: calls, tokens and cost by role and model; absent if no role of a team made a call
     roles: list[RoleCost] = field(default_factory=list)
 
+    @property
+    def what_failed(self) -> str:
+        """One line on failures, retries, samples without an answer and silent roles; empty if there
+        are none.
+        """
+        return failure_words(self.decisions, self.failures, None, self.episodes, self.STEP)
+
     def __repr__(self) -> str:
         figures = headline_scores(self.scores, self.score_order)
-        return card_text(self, self.labels, self.rankable.words, self.coverage, figures)
+        return card_text(self, self, figures)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.words import read_words
+from ktdeval.cards.failure_words import tally_failures
 from ktdeval.cards.table_types import count, percent, tally
 from ktdeval.market.delistings import DELISTING_REPAIR
 from ktdeval.stats.factorial_effects import Span, effective_count, overlap_correlation
@@ -26,34 +26,51 @@ def silence_claim(card: TradingCard | ScoringCard) -> str:
     """
     coverage = card.coverage
     if coverage.is_undecided:
-        failures: dict[str, int] = {}
-        for kind, times in card.failures.items():
-            words = read_words().failures.get(kind)
-            failures[kind if words is None else words.label] = times
-
         steps = "answer" if isinstance(card, ScoringCard) else "step"
-        return f"No decision in {count(coverage.steps, steps)}: {tally(failures)}. {_WHERE}"
+        reasons = tally_failures(card.failures)
+        return f"No decision in {count(coverage.steps, steps)}: {reasons}. {_WHERE}"
 
     if isinstance(card, ScoringCard) or "never traded" not in card.labels:
         return ""
 
     orders = card.orders
+    decided = count(coverage.steps_decided, "decision")
+    if not orders.submitted and card.what_failed:
+        return f"No trade: {decided} without an order, but not by choice alone. {_WHERE}"
     if not orders.submitted:
-        return f"No trade: no order in {count(coverage.steps_decided, 'decision')}. {_WHERE}"
+        return f"No trade: no order in {decided}. {_WHERE}"
 
     return f"No trade of {count(orders.submitted, 'order')}: {tally(orders.rules)}. {_WHERE}"
+
+
+# ---- failures and repairs
+
+
+def failure_claim(card: TradingCard | ScoringCard) -> str:
+    """Return the sentence on all failures and repairs; empty if there are none, or if nothing was
+    decided (`silence_claim` then gives the failures).
+    """
+    words = card.what_failed
+    if not words or card.coverage.is_undecided:
+        return ""
+
+    return f"Failures and repairs: {words}."
 
 
 # ---- orders and values on which the figures rest
 
 
 def account_claims(card: TradingCard | ScoringCard) -> Iterator[str]:
-    """Yield the sentences on what an account's figures rest on: nothing decided or traded, orders
-    mostly rejected, holdings without a bar.
+    """Yield the sentences on what a card's figures rest on: nothing decided or traded, failures and
+    repairs, orders mostly rejected, holdings without a bar.
     """
     sentences = [silence_claim(card)]
     if isinstance(card, TradingCard):
-        sentences += [rejection_claim(card), stale_claim(card)]
+        sentences.append(rejection_claim(card))
+
+    sentences.append(failure_claim(card))
+    if isinstance(card, TradingCard):
+        sentences.append(stale_claim(card))
 
     yield from filter(None, sentences)
 

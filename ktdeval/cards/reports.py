@@ -8,7 +8,7 @@ from msgspec import UnsetType
 
 from ktdeval.cards.assembly import AnyCard, card_rows
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.claims import account_claims, memory_claim, silence_claim
+from ktdeval.cards.claims import account_claims, memory_claim
 from ktdeval.cards.fields.cost import uncounted_tokens as unpaid_words
 from ktdeval.cards.fields.episode_parts import TradingEpisode
 from ktdeval.cards.fields.episodes import missing_notes
@@ -53,7 +53,7 @@ def trading_report(card: TradingCard) -> Report:
 
 def scoring_report(card: ScoringCard) -> Report:
     """Return the report on a valid scoring card."""
-    sentences = (silence_claim(card), *verdict_claims(card), *score_bounds_notes(card))
+    sentences = (*account_claims(card), *verdict_claims(card), *score_bounds_notes(card))
     return assemble_report(card, (_scores_grid(card),), _scoring_notes(card), sentences)
 
 

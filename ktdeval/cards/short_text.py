@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.fact_types import ScoreLine
 from ktdeval.cards.fields.medians import spread_of
 from ktdeval.cards.fields.metrics import MetricLine
+from ktdeval.cards.fields.rank_eligibility import Rankable
 from ktdeval.cards.fields.recorded_facts import AnyFacts, TradingFacts
 from ktdeval.cards.fields.units import figure_text, unit_word
 from ktdeval.cards.fields.words import label_word
@@ -30,24 +32,42 @@ def headline_scores(scores: Mapping[str, ScoreLine], order: Sequence[str]) -> di
     return {name: scores[name] for name in names[:_MAX_SCORES]}
 
 
+class DerivedParts(Protocol):
+    """Derived fields of a card that its text shows."""
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """What a reader must know before any figure."""
+
+    @property
+    def rankable(self) -> Rankable:
+        """Whether the card may be ranked."""
+
+    @property
+    def coverage(self) -> Coverage:
+        """How much was decided."""
+
+    @property
+    def what_failed(self) -> str:
+        """One line on failures and repairs; may be empty."""
+
+
 def card_text(
-    facts: AnyFacts,
-    labels: Sequence[str],
-    ranking: str,
-    coverage: Coverage,
-    figures: Mapping[str, MetricLine | ScoreLine],
+    facts: AnyFacts, derived: DerivedParts, figures: Mapping[str, MetricLine | ScoreLine]
 ) -> str:
-    """Return a card as about ten lines: system, task, windows, labels, ranking, headline figures
-    with intervals, who decided, and how to verify the card. `ranking` is a sentence on whether the
-    card may be ranked; `figures` are the headline figures, in order.
+    """Return a card as about ten lines: system, task, windows, labels, ranking, failures, headline
+    figures with intervals, who decided, and how to verify the card. `derived` are the derived
+    fields of the same card; `figures` are its headline figures, in order.
     """
+    coverage = derived.coverage
     planned = count(coverage.steps_planned, facts.STEP)
     rows = [
         ("system", f"{facts.model.name}, agent {facts.agent.name}"),
         ("task", f"{facts.task.name}, version {facts.task.version}"),
         ("windows", _windows_text(facts)),
-        ("labels", ", ".join(map(label_word, labels))),
-        ("ranking", ranking),
+        ("labels", ", ".join(map(label_word, derived.labels))),
+        ("ranking", derived.rankable.words),
+        ("failures", derived.what_failed),
     ]
     rows += [(name, _figure(line)) for name, line in figures.items()]
     rows += [

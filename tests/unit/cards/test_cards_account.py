@@ -240,7 +240,8 @@ def test_a_card_whose_orders_one_rule_mostly_rejected_says_so_first() -> None:
     typed: Any = parse_card(dumps_pretty(card), "card")
     assert list(account_claims(typed)) == [
         "Orders: 83 of 100 were rejected by one rule (lot), so the figures describe the orders that"
-        " it left. Give the account more cash: one lot costs more than the weights ordered."
+        " it left. Give the account more cash: one lot costs more than the weights ordered.",
+        "Failures and repairs: 83 of 100 orders rejected or cut: lot 83.",
     ]
 
 

@@ -91,6 +91,8 @@ def test_the_episode_shown_is_the_one_nearest_to_the_median(
 def test_a_card_states_its_claims_about_memory_and_return() -> None:
     made = card()
     assert claims(made) == snapshot("""\
+Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5
+of 10 orders rejected or cut: price_limit 5.
 Memory: codes and days were hidden from the model; no certificate bounds what a
 model recovers from its prompts.
 Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 %.\
@@ -123,6 +125,8 @@ Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 %.\
     assert len(parts) == 5
     assert sum(parts) == pytest.approx(total, abs=0.026)
     assert several == snapshot("""\
+Failures and repairs: 3 of 15 steps decided after a retry; 3 failures: schema 3;
+15 of 30 orders rejected or cut: price_limit 15.
 Memory: codes and days were hidden from the model; no certificate bounds what a
 model recovers from its prompts.
 Return, %: median +10.80 over 3 episodes. One episode, long, seed 1: +10.80, of
@@ -146,26 +150,36 @@ The benchmark made +3.00 %.\
     said.append(claims(card(metrics=[])))
 
     assert "\n\n".join(said) == snapshot("""\
+Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5
+of 10 orders rejected or cut: price_limit 5.
 Memory: codes and days were hidden from the model; no certificate bounds what a
 model recovers from its prompts.
 Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 % (a
 price index lacks dividends: the members' adjustment factors grew by 1.1 % in
 126 days).
 
+Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5
+of 10 orders rejected or cut: price_limit 5.
 Memory: codes and days were hidden from the model; no certificate bounds what a
 model recovers from its prompts.
 Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 %
 (dividends: none in the data).
 
+Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5
+of 10 orders rejected or cut: price_limit 5.
 Memory: codes and dates were shown, so memory and decisions can't be
 distinguished here.
 Return, %: +2.80, of which nothing is attributed. The benchmark made +3.00 %
 (dividends: none in the data).
 
+Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5
+of 10 orders rejected or cut: price_limit 5.
 Memory: codes and dates were shown, so memory and decisions can't be
 distinguished here.
 Return: not defined in any episode.
 
+Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5
+of 10 orders rejected or cut: price_limit 5.
 Memory: codes and days were hidden from the model; no certificate bounds what a
 model recovers from its prompts.
 Return: not among the metrics of this card.\
@@ -209,8 +223,10 @@ def test_cards_of_one_model_and_task_are_numbered_and_list_omissions() -> None:
     assert text.partition("\nNotes\n")[2] == snapshot("""\
   every card: [synthetic]
   builtin/momentum #1, builtin/momentum@react(memory=true): [mask not tested for this model]
+  builtin/momentum #1, builtin/momentum #3: Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5 of 10 orders rejected or cut: price_limit 5.
   every card: information_ratio, min_track_record, psr, sharpe, sortino: not shown, since 5 returns are too few to annualise: 20 are needed
   builtin/momentum #1, builtin/momentum #3: documents_withheld is not defined: the market has no documents
+  builtin/momentum@react(memory=true): Failures and repairs: 2 of 10 steps decided after a retry; 2 failures: schema 2; 10 of 20 orders rejected or cut: price_limit 10.
   builtin/momentum@react(memory=true): window long has its own rows and is excluded from figures over episodes: it has 595 weekdays
   builtin/momentum@react(memory=true): documents_withheld is not defined in 2 of 2 episodes: the market has no documents
   builtin/momentum #3: [limited]
@@ -531,6 +547,7 @@ All tasks (medians; return, drawdown and decided steps in %)
 Notes
   every card: [synthetic]
   every card: [mask not tested for this model]
+  every card: Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5 of 10 orders rejected or cut: price_limit 5.
 
 All scoring tasks (fractions in %)
   score       name_probe  …bright  …date_blind
@@ -539,6 +556,7 @@ All scoring tasks (fractions in %)
 
 Notes
   every card: [synthetic]
+  every card: Failures and repairs: 1 of 20 samples not decided: no valid submission 1; 1 failure: schema 1.
 """)
     assert "All tasks" not in plain_text(summary_lines([typed(made) for made in probes]))
     assert "All scoring tasks" not in plain_text(summary_lines([typed(made) for made in trading]))

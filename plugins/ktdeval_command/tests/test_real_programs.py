@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.stores import LocalStore
+from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.profiles import Profile, profile_of
 from ktdeval_command.sandbox import open_sandbox
 from ktdeval_command.shown_parts import SourcePart
@@ -111,6 +112,28 @@ def roomy(tmp_path: Path) -> ProgramWorkspaces:
 
 #: what programs add to the arguments of each tool, for themselves
 ADDED = {"gemini": {"wait_for_previous": True}}
+
+
+#: names for which Claude Code writes its tools' texts at length, briefly, or not at all in its own way
+MODELS = ("claude-sonnet-4-6", "claude-opus-4-5", "claude-opus-5-5", "gpt-5")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tools_of_claude_code_are_known_whatever_its_model(
+    name: str, program: Program, roomy: ProgramWorkspaces
+) -> None:
+    """A known text reaches the model whole; of another, the leak guard withholds numbers."""
+    if program.name != "claude":
+        pytest.skip("the texts of other programs do not depend on the model's name")
+
+    model = ScriptedModel([[SUBMISSION]])
+    with services(model, task_tools(), PROMPT) as served:
+        named = replace(served, values=replace(served.values, model=name))
+        run_step(program.path, program.profile, named, open_sandbox("none", program.parts), roomy)
+
+    own = [tool for tool in model.requests[0].tools if not tool.name.startswith("mcp__")]
+    assert len(own) > 15
+    assert [tool.name for tool in own if not known_program_texts().has_tool(tool)] == []
 
 
 def script(program: Program, note: str) -> ScriptedModel:

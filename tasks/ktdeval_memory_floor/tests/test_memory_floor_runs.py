@@ -4,6 +4,7 @@ leaves nothing of it.
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -91,21 +92,24 @@ def answered(model: Any, mask: str, seed: int = 0) -> dict[str, Score]:
             chance=number,
         )
         (call,) = model.reply(request).tool_calls
-        answer = loads_strict(call.arguments)
-        fields = {
-            "step": number,
-            "sample": sample.id,
-            "provenance": "model",
-            "answer": answer,
-            "facts": dict(sample.facts),
-            "scores": asked.score(number, answer),
-            "failures": {},
-        }
-        counts = ("tool_calls", "tool_calls_valid", "submissions", "unmask_attempts")
-        zeros = dict.fromkeys((*counts, *USAGE_FIELDS), 0)
-        records.append(from_plain({**zeros, **fields}, AnswerRecord, "test"))
+        records.append(answer_record(number, asked, loads_strict(call.arguments)))
 
     return dict(task.summarise(records))
+
+
+def answer_record(number: int, asked: Any, answer: Any) -> AnswerRecord:
+    """Record of an answer that the model submitted at once."""
+    counts = ("tool_calls", "tool_calls_valid", "submissions", "unmask_attempts", *USAGE_FIELDS)
+    fields = {
+        "step": number,
+        "sample": asked.questions[number].id,
+        "provenance": "model",
+        "answer": answer,
+        "facts": asked.facts(number),
+        "scores": asked.score(number, answer),
+        "failures": {},
+    }
+    return from_plain({**dict.fromkeys(counts, 0), **fields}, AnswerRecord, "test")
 
 
 def verdicts(scores: dict[str, Score]) -> list[str]:
@@ -176,6 +180,38 @@ def test_a_constant_has_the_base_rate_and_the_first_choice_a_quarter() -> None:
     assert abs(detail["rising_in_sample"] - detail["rising_in_market"]) < 0.005
     assert scores["month"].baseline == max(detail["rising_in_sample"], detail["rising_in_market"])
     assert scores["code"].value == 0.25
+
+
+@pytest.mark.exhaustive
+def test_guesses_by_month_are_rarely_taken_for_a_memory() -> None:
+    """A model that knows nothing says the same of all assets in a month. In a window of four months
+    the plain interval lies above guessing in more than 2.5 % of such cards, and the one with months
+    as clusters in less.
+    """
+    task = PLUGINS.make_task("memory_floor_bright")
+    window = Window("four months", "2024-04-01", "2024-07-31")
+    asked = task.samples(spec_of("bright", 0, window), embedded(), None)
+    months = []
+    for number in range(len(asked)):
+        facts = asked.facts(number)
+        if facts["kind"] == "month":
+            months.append((number, facts))
+
+    claims = plain = 0
+    for draw in range(400):
+        chance = random.Random(draw)
+        side_of: dict[str, str] = {}
+        records = []
+        for number, facts in months:
+            side = side_of.setdefault(facts["month"], chance.choice(["rise", "fall"]))
+            answer = {"answer": facts["right"] if facts["control"] else side, "probability": 0.5}
+            records.append(answer_record(number, asked, answer))
+
+        score = task.summarise(records)["month"]
+        claims += str(score.detail[VERDICT]).startswith("remembers")
+        plain += score.interval.low > score.baseline
+
+    assert claims / 400 < 0.025 < plain / 400
 
 
 # ---- questions

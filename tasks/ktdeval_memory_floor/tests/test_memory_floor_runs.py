@@ -184,12 +184,12 @@ def test_a_constant_has_the_base_rate_and_the_first_choice_a_quarter() -> None:
 
 @pytest.mark.exhaustive
 def test_guesses_by_month_are_rarely_taken_for_a_memory() -> None:
-    """A model that knows nothing says the same of all assets in a month. In a window of four months
-    the plain interval lies above guessing in more than 2.5 % of such cards, and the one with months
-    as clusters in less.
+    """A model that knows nothing says the same of all assets in a month. In half a year
+    the plain interval lies above guessing in a fifth of such cards, and the one with months as
+    clusters in less than 2.5 %.
     """
     task = PLUGINS.make_task("memory_floor_bright")
-    window = Window("four months", "2024-04-01", "2024-07-31")
+    window = Window("half a year", "2024-07-01", "2024-12-31")
     asked = task.samples(spec_of("bright", 0, window), embedded(), None)
     months = []
     for number in range(len(asked)):
@@ -211,7 +211,8 @@ def test_guesses_by_month_are_rarely_taken_for_a_memory() -> None:
         claims += str(score.detail[VERDICT]).startswith("remembers")
         plain += score.interval.low > score.baseline
 
-    assert claims / 400 < 0.025 < plain / 400
+    assert claims / 400 < 0.025
+    assert plain / 400 > 0.15
 
 
 # ---- questions

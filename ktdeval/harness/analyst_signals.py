@@ -17,10 +17,13 @@ from ktdeval.observation.state_rows import as_object
 Signal = Literal["Bullish", "Bearish", "Neutral"]
 SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")
 OTHERS = "OTHERS"  #: label for all assets that an answer does not mention
-SIGNAL_FORM = f'{{"LABEL": "Bullish", "{OTHERS}": "Neutral"}}'
-"""Example of an answer's form. A role whose instructions contain it is an analyst and is asked for
-signals.
+_ANY_SIGNAL = '"<Bullish, Bearish or Neutral>"'
+SIGNAL_FORM = f'{{"<label>": {_ANY_SIGNAL}, "{OTHERS}": {_ANY_SIGNAL}}}'
+"""Form of an answer, without a signal that a model could copy. A role whose instructions contain it
+is an analyst and is asked for signals.
 """
+# the second one is in earlier records and in teams of others
+_SIGNAL_FORMS = (SIGNAL_FORM, f'{{"LABEL": "Bullish", "{OTHERS}": "Neutral"}}')
 ROLE_HEADING = "# Your role"
 """Heading of a role's own part of its prompt. Parts that roles share, also reports of others,
 precede it.
@@ -112,7 +115,7 @@ def _asks_signals(messages: Sequence[_RecordedMessage]) -> bool:
         instructions = message.content
         if message.role == "user":
             instructions = instructions.rpartition(ROLE_HEADING)[2]
-        if SIGNAL_FORM in instructions:
+        if any(form in instructions for form in _SIGNAL_FORMS):
             return True
 
     return False

@@ -175,7 +175,8 @@ def _ask(question: AssetQuestion, session: StepSession) -> tuple[Sequence[AssetA
             messages.append(reply.as_message())
         text = words[f"{question.form}_{again}"]
         asset = ", ".join(question.labels)
-        messages.append(Message("user", text.format(asset=asset, tool=tool.name)))
+        told = text.format(asset=asset, tool=tool.name, **_reason_lengths(shortest))
+        messages.append(Message("user", told))
 
     return None, session.submission_attempts
 
@@ -183,7 +184,7 @@ def _ask(question: AssetQuestion, session: StepSession) -> tuple[Sequence[AssetA
 def _short_answers(shortest: int, labels: Sequence[str]) -> dict[str, Any]:
     """Return the schema of decisions with reasons of at most `MAX_REASON` characters."""
     schema = stance_schema(shortest, labels)
-    most = {"maxLength": max(MAX_REASON, shortest)}
+    most = {"maxLength": _reason_lengths(shortest)["most"]}
     schema["properties"]["overall_reason"] |= most
     decision = schema["properties"]["decisions"]["items"]
     decision["properties"]["reason"] |= most
@@ -199,7 +200,13 @@ def _system_prompt(form: str, observation: Observation, state: ObservedState) ->
     """
     words = wordings()
     role = words[f"{form}_decisions" if state.limits.asks_decisions else form]
-    return join_parts(role, observation.rules, words[f"{form}_submit"])
+    submit = words[f"{form}_submit"].format(**_reason_lengths(state.limits.min_reason_chars))
+    return join_parts(role, observation.rules, submit)
+
+
+def _reason_lengths(least: int) -> dict[str, int]:
+    """Return the bounds of a reason in characters, as texts name them."""
+    return {"least": least, "most": max(MAX_REASON, least)}
 
 
 def about(labels: Sequence[str], state: ObservedState, held: Iterable[str]) -> ObservedState:

@@ -151,7 +151,6 @@ def _fill_template(episode: HarborEpisode, template: str) -> str:
         "@RULES@": episode.rules,
         "@RUN@": _RUN,
         "@SUBMIT@": episode.submit_tool,
-        "@DAYS@": str(episode.days),
         "@TASK@": episode.task,
         "@TOKEN_FILE@": _TOKEN_FILE,
         "@URL@": _URL,

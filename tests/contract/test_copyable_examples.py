@@ -4,15 +4,19 @@ sides. A figure of the prompt would otherwise be counted as the model's own beli
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ktdeval.harness import Message, ModelRequest, ToolSpec
 from support.loops import not_empty
+from support.tables import beside
 from support.tasks.copyable_examples import copyable_of
 from support.tasks.planned_tasks import TASKS, first_requests
+from support.tasks.prompts_page import asked_of
 
+PAGE = beside(str(Path(__file__).with_name("test_prompts_page.yaml")))
 SIDE = {"type": "string", "enum": ["BUY", "SELL"]}
 SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 ORDER = {
@@ -72,3 +76,11 @@ def test_a_schema_that_suggests_a_value_is_found(word: str) -> None:
 def test_no_prompt_of_a_task_has_an_example_to_copy(task: str) -> None:
     requests = not_empty(first_requests(task))
     assert {found for request in requests for found in copyable_of(request)} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", PAGE["tasks"])
+@pytest.mark.parametrize("agent", [agent for agent in PAGE["agents"] if agent != "react"])
+def test_no_prompt_of_an_agent_has_an_example_to_copy(agent: str, task: str) -> None:
+    found = {each for item in asked_of(agent, task) for each in copyable_of(item.request)}
+    assert found == set()

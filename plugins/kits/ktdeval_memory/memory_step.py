@@ -123,10 +123,15 @@ class MemoryStep:
     def _request(self, today: MemoryDay) -> str:
         words = wordings()
         choice = words["choice"] if today.state.limits.asks_decisions else ""
-        weighed = words["weighed"][
-            "with_news" if "news" in today.state.sections else "without_news"
-        ]
+        weighed = ""
+        if "news" in today.state.sections:
+            weighed += words["weighed"]["news"]
+        if self._shows_momentum(today):
+            weighed += words["weighed"]["momentum"]
         return str(words["decide"].format(choice=choice, shown=weighed))
+
+    def _shows_momentum(self, today: MemoryDay) -> bool:
+        return bool(momentum_lines(self.params, today, self.record))
 
     # --- the warm-up
 
@@ -169,7 +174,9 @@ class MemoryStep:
         """
         state = self._shown_state(today)
         text = self._day_text(today, lesson.text, state, shown)
-        question = join_parts(text, wordings()["explain"])
+        words = wordings()
+        momentum = words["explained_by_momentum"] if self._shows_momentum(today) else ""
+        question = join_parts(text, words["explain"].format(momentum=momentum))
         messages = (Message("system", system), Message("user", question))
         return self._answer(messages, WARM_UP, state)
 

@@ -253,17 +253,17 @@ def test_sides_that_share_the_account_are_all_bought() -> None:
 @on_each_row(
     "asked, answer",
     (
-        'End with one JSON object, such as {"LABEL": "Bearish", "OTHERS": "Neutral"}.',
+        'End with one JSON object, such as {"<label>": "<Bearish or Bullish>", "OTHERS": "<Bullish>"}.',
         {"open": "Bullish", "OTHERS": "Bullish"},
     ),
     (
-        'End with your signals, in the form {"LABEL": "Bullish", "OTHERS": "Neutral"}.',
+        'End with your signals, in the form {"<label>": "<Bullish or Neutral>", "OTHERS": "<Bullish>"}.',
         {"open": "Bullish", "OTHERS": "Bullish"},
     ),
     (
         (
             "Choose among these ratios: 0, 0.05, 0.1. End with one JSON object such as "
-            '{"LABEL": 0.05}.'
+            '{"<label>": <ratio>}.'
         ),
         {"open": 0.1},
     ),

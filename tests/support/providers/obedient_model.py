@@ -168,11 +168,13 @@ def _answer(prompt: Prompt) -> str:
 
 
 def _filled(example: Mapping[str, Any], prompt: Prompt, labels: list[str]) -> dict[str, Any]:
-    """Return an example's object with the most bullish values, and each label in place of LABEL."""
+    """Return an example's object with the most bullish values, and each label in place of
+    `<label>`.
+    """
     filled: dict[str, Any] = {}
     for name, value in example.items():
         best = _max_bullish(value, prompt, labels)
-        filled.update(dict.fromkeys(labels if name == "LABEL" else [name], best))
+        filled.update(dict.fromkeys(labels if name == "<label>" else [name], best))
 
     return filled
 
@@ -181,10 +183,10 @@ def _max_bullish(value: Any, prompt: Prompt, labels: list[str]) -> Any:
     if isinstance(value, Mapping):
         return _filled(value, prompt, labels)
 
-    if value in ("Bullish", "Bearish", "Neutral"):
+    if "Bullish" in value:
         return "Bullish"
 
-    if isinstance(value, float):
+    if value == "<ratio>":
         return max(prompt.ratios(), default=1.0)
 
     return value

@@ -24,6 +24,7 @@ _EQUAL = re.compile(r"^\W*All sides decided on weigh the same")
 _KEEPS = re.compile(r"\bHOLD\b[^.;]*\b(?:keeps?|leaves?|as it is)\b")
 _CLOSES = re.compile(r"\bHOLD\b[^.;]*\bno position\b")
 _RATIOS = re.compile(r"\bratios: (\d[\d., ]*\d)")
+_BARE = re.compile(r'(?<!")(<[^<>"]+>)(?!")')  # a placeholder of a figure
 _EXAMPLE = re.compile(r"(?:JSON object|such as|in the form)[^{}\n]*(\{[^\n]*\})")
 _ANALYSTS = re.compile(r"\banalysts\b[^:\n]*: ([^.\n]+)\.")
 _LOT = re.compile(r"\b(?:lots of|at least) (\d+)(?= shares|[,.])")
@@ -184,7 +185,7 @@ class Prompt:
     def example(self) -> dict[str, Any] | None:
         """The JSON object that the text gives last as the form of an answer."""
         for text in reversed(_EXAMPLE.findall(self.prose)):
-            value = _parsed(text)
+            value = _parsed(_BARE.sub(r'"\1"', text))
             if isinstance(value, dict):
                 return value
 

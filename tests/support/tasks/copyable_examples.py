@@ -18,11 +18,12 @@ _EXAMPLE = re.compile(
     r"\b(?:such as|e\.g\.|for example|for instance)[ ,:]{1,2}(?:\S+ )??[`\"'$]*"
     r"(-?\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?|BUY\b|SELL\b|HOLD\b)"
 )
+_ANSWER = re.compile(r'^\{"asset_\d+":.*\}$', re.MULTILINE)  # of another role, as it was read
 _FORM = re.compile(r"in the form \[[^]<>]*\d[^]]*\]")
 _BULLET = re.compile(r"^- `(\w+)`:(.*)$", re.MULTILINE)
 _IS = re.compile(r"\b(?:is|are|be|give|say|write|use) (-?\d+(?:\.\d+)?)(?![\d%]| %)")
 _PLACEHOLDER = re.compile(r"<[^<>]+>")
-_FREE = ("...", "", "NAME", "LABEL")  # names that no field accepts
+_FREE = ("...", "", "NAME")  # names that no field accepts
 _SCHEMA = re.compile(r'\{(?=[^{}]*"(?:additionalProperties|properties|type)":)')
 _DECODER = json.JSONDecoder()
 _SUGGESTIONS = ("default", "example", "examples", "const")
@@ -77,7 +78,7 @@ def copyable_of(request: ModelRequest) -> Iterator[str]:
             yield from _suggested(tool, fields)
 
     for message in request.messages:
-        if message.role != "assistant":
+        if message.role in ("system", "user"):  # the results of tools are data
             yield from copyable_in(message.content, fields)
 
 
@@ -85,7 +86,7 @@ def copyable_in(text: str, fields: Fields) -> Iterator[str]:
     """Yield what a model could copy from a text. Data of the day, in blocks of JSON, and schemas of
     research tools are left out.
     """
-    told = _without_schemas(_DATA.sub("", text))
+    told = _without_schemas(_ANSWER.sub("", _DATA.sub("", text)))
     for found in _FIELD.finditer(told):
         name, value = found.groups()
         if value.startswith('"') and _is_open(value.strip('"'), fields.choices.get(name, set())):

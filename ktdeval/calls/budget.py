@@ -16,7 +16,7 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
-from ktdeval.harness.call_params import MOST_REPLY_TOKENS
+from ktdeval.harness.call_params import MAX_REPLY_TOKENS
 from ktdeval.harness.chat_messages import ModelRequest, Usage
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 
@@ -54,7 +54,7 @@ def max_request_tokens(request: ModelRequest) -> tuple[int, int]:
         size += 2 * _bytes(dumps_canonical(definition)) + _TOKENS_FOR_TOOLS
 
     # Some providers count reasoning against the reply's limit, others separately.
-    limit = request.params.max_output_tokens or MOST_REPLY_TOKENS
+    limit = request.params.max_output_tokens or MAX_REPLY_TOKENS
     reply = limit + (request.params.reasoning_tokens or 0)
     return size, reply
 

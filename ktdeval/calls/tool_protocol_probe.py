@@ -191,7 +191,7 @@ class _RehearsedStep:
 
     def _is_forced(self, messages: Sequence[Message], params: CallParams) -> bool:
         """Return whether the model calls a forced tool although the message asks for a word. Raises
-        _NotForced if it does not although the server was told to force it.
+        _NotForced if it does not, and the request forces the tool.
         """
         request = _forced_call([*messages, Message("user", _THANK)], params)
         reply = self._ask_model(request)

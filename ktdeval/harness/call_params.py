@@ -41,5 +41,5 @@ class CallParams:
 
 
 DEFAULT_PARAMS = CallParams()
-MOST_REPLY_TOKENS = 131_072
+MAX_REPLY_TOKENS = 131_072
 """Bound on the tokens of a reply that no limit was sent for: no listed model writes more."""

@@ -146,8 +146,8 @@ class ModelTraits:
     forces_tool: Callable[[ModelRequest], bool] | None = option(
         None,
         help=(
-            "of a remote model: request with a forced tool → whether the provider is told to force"
-            " it; if so, and the model calls none, the check before a run takes another protocol"
+            "of a remote model: request with a forced tool → whether what is sent forces it; if"
+            " so, and the model calls none, the check before a run takes another protocol"
         ),
     )
     prompt_cache: object | None = option(

@@ -16,7 +16,7 @@ from ktdeval.calls.context_window import KIND as CONTEXT_EXCEEDED
 from ktdeval.calls.prices import FREE, Price, unlisted_name
 from ktdeval.calls.prompt_cache import USUAL_RULES, PromptCacheRules
 from ktdeval.calls.record import ANSWERED, Spent
-from ktdeval.harness.call_params import MOST_REPLY_TOKENS
+from ktdeval.harness.call_params import MAX_REPLY_TOKENS
 from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_foreign
@@ -391,7 +391,7 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
 
 def _reply_limit(config: RunConfig) -> int:
     """Return the maximum tokens of a reply, or the bound on replies that no limit is sent for."""
-    return config.max_output_tokens or MOST_REPLY_TOKENS
+    return config.max_output_tokens or MAX_REPLY_TOKENS
 
 
 def _makespan_s(durations_s: Iterable[float], concurrency: int) -> float:

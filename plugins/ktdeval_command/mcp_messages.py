@@ -24,7 +24,7 @@ VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  #: newest f
 _WITH_BATCHES = (None, "2025-03-26", "2024-11-05")
 _MAX_IN_BATCH = 100
 
-#: Tools that change an episode: they submit, go on to the next day, or begin. All others are
+#: Tools that change an episode: they submit, ask for the next day, or begin. All others are
 #: research tools, which only read, so that clients may call several of them at once.
 ACTING_TOOLS = frozenset({SUBMIT_TOOL, "next_day", "begin_episode"})
 

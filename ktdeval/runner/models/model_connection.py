@@ -449,7 +449,7 @@ def _is_without_temperature(folder: Path) -> bool:
 
 
 def _recorded_spec(folder: Path) -> EpisodeSpec | None:
-    """Return the first planned episode of the run in a folder; None if there is none yet."""
+    """Return the first planned episode of the run in a folder; None before a run."""
     if not (folder / MANIFEST).exists():
         return None
     return next(iter(RunFolder.load(folder).manifest.specs), None)

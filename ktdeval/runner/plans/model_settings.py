@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ktdeval.errors import UsageError
 from ktdeval.harness.call_params import DEFAULT_PARAMS
@@ -62,7 +63,7 @@ def _without_call_defaults(config: RunConfig) -> RunConfig:
     """Return the config of an agent's own program: what neither the program nor the user names is
     not sent, so that the provider chooses it.
     """
-    changes: dict[str, None] = {}
+    changes: dict[str, Any] = {}
     for name in ("temperature", "max_output_tokens"):
         if getattr(config, name) == getattr(DEFAULT_PARAMS, name):
             changes[name] = None

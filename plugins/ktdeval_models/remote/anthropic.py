@@ -372,7 +372,7 @@ class AnthropicModel(RemoteAdapter):
         return {"tools": offered, "tool_choice": choice}
 
     def _forces_tool(self, request: ModelRequest) -> bool:
-        """Return whether the provider is told to force the tool that a request forces."""
+        """Return whether what is sent for a request forces its tool."""
         choice: Body = self.encode(request).get("tool_choice", {})
         return choice.get("type") in ("tool", "any")
 

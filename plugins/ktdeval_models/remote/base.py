@@ -473,7 +473,7 @@ class RemoteAdapter:
         )
 
     def _forces_tool(self, request: ModelRequest) -> bool:
-        """Return whether the provider is told to force the tool that a request forces."""
+        """Return whether what is sent for a request forces its tool."""
         return not {"tool_choice", "toolConfig"}.isdisjoint(self.encode(request))
 
     def _cache_rules(self) -> PromptCacheRules | None:

@@ -50,7 +50,7 @@ class OpenAIAdapter(RemoteAdapter):
         return fields
 
     def not_sent(self) -> dict[str, JsonValue]:
-        """Return the setting that names what the model is known to refuse; empty if there is none."""
+        """Return the setting that names what the model is known to refuse; empty for most models."""
         if self._takes_temperature or "temperature" in self.params.omit:
             return {}
         return {"not_sent": ["temperature"]}

@@ -18,7 +18,7 @@ from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.reading import is_no_arguments, with_side_words
-from ktdeval.harness.step_schema import orders_of, with_schema
+from ktdeval.harness.step_schema import is_compilable, orders_of
 from ktdeval.market.venues.venue import MAX_PRICE, FillRule
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
@@ -170,6 +170,13 @@ class SubmissionForm(ABC):
         """
         return self.tool
 
+    def step_schema(self, _state: ObservedState, _researches: bool, /) -> Schema | None:
+        """Return a narrower schema for the arguments of the submit tool in a step; None (the
+        default) if there is none. A server may hold a reply to it, but no prompt shows it: tools
+        come first in a request, so a schema that changes every day would end all reuse of prompts.
+        """
+        return None
+
     def arguments_of(self, _text: str, /) -> str | None:
         """Return the arguments of the submit tool if a reply without a tool call can be read as a
         submission. Returns None (the default) if the form does not accept plain text.
@@ -222,14 +229,15 @@ class ActionForm(SubmissionForm):
         self.tool = ToolSpec(SUBMIT_TOOL, _DESCRIPTION, offered)
         """The tool that a model submits with."""
 
-    def tool_for(self, state: ObservedState, researches: bool, /) -> ToolSpec:
-        """Return the submit tool for one step. Its schema lists the labels, sides and sizes in the
-        state. If research may show more assets, return the plain tool, which is the same at every
-        step.
+    def step_schema(self, state: ObservedState, researches: bool, /) -> Schema | None:
+        """Return a schema that lists the labels, sides and sizes in the state; None if research may
+        show more assets, or if the schema is larger than providers accept.
         """
         if researches:
-            return self.tool
-        return with_schema(self.tool, orders_of(self.tool.parameters, state, shorts=self._shorts))
+            return None
+
+        schema = orders_of(self.tool.parameters, state, shorts=self._shorts)
+        return schema if is_compilable(schema) else None
 
     def read(self, text: str) -> SubmissionReading:
         """Return the submission in `text`, with counts. Any text can be read."""

@@ -182,6 +182,9 @@ class ModelRequest:
     listener: Listener | None = field(default=None, compare=False, repr=False)
     #: number of steps or samples in the episode, set by the session; for display, never sent
     total_steps: int | None = None
+    #: narrower schema of the arguments of `submit_tool` in this step, set by the session. Under the
+    #: tool protocol `json_schema` a server holds the reply to it; no prompt shows it.
+    submit_schema: Mapping[str, JsonValue] | None = None
 
     @property
     def chance_seed(self) -> int:

@@ -27,7 +27,7 @@ from ktdeval.harness.traits import model_traits
 from ktdeval.observation.state import ObservedState
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.strict_json import JsonValue, Schema, dumps_canonical
 
 
 class ModelPort:
@@ -63,6 +63,9 @@ class ModelPort:
         asked = self._model_of(request)
         state = _state_in(request, messages, states)
         sent = self._complete_request(replace(request, messages=messages, state=state), asked)
+        if sent.submit_schema is not None and self._calls == 0:
+            text = dumps_canonical(sent.submit_schema)
+            self._parts.guard.check(text, "the schema of a submission")
         self._calls += 1
         if request.tool_choice == self._submissions.tool.name:
             self._recorder.counts.submissions += 1
@@ -141,6 +144,7 @@ class ModelPort:
             model=None if is_own else request.model,
             chance=self._chance_of(asked.model),
             submit_tool=self._submissions.tool.name,
+            submit_schema=self._schema_for(request),
             step=self._step,
             total_steps=self._parts.total_steps,
             predictions=None,
@@ -154,6 +158,14 @@ class ModelPort:
 
         scores, places = self.predicted
         return replace(sent, predictions=scores, places=places)
+
+    def _schema_for(self, request: ModelRequest) -> Schema | None:
+        """Return the step's schema of a submission; None if the request does not offer the task's
+        own submit tool.
+        """
+        if self._submissions.tool in request.tools:
+            return self._submissions.schema
+        return None
 
     def _chance_of(self, model: Model) -> int | None:
         """Return the seed for a local model that draws random numbers; None for other models, since

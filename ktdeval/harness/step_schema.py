@@ -5,6 +5,10 @@ list, and labels that belong to no asset. The per-step schema lists the labels t
 the number of decisions that it asks for, and the possible sides and sizes. It is built only from
 the state that the prompt shows, so it can't reveal more.
 
+For decisions it is the schema of the tool, since their assets are the same at every step. For
+orders it is only held to, and not shown: providers cache a prompt from its beginning, which is the
+tools, so a tool with the labels of a day has every following token read again at every step.
+
 The size of the schema is limited by what providers can compile. OpenAI ("Structured model outputs",
 "Supported schemas") allows 1,000 enumeration values per schema, and 15,000 characters in the values
 of an enumeration with more than 250 values. Gemini rejects lists whose lengths add up to more than
@@ -239,9 +243,14 @@ def with_schema(tool: ToolSpec, parameters: Schema) -> ToolSpec:
     """Return a tool with a different schema, or the unchanged tool if the schema has more
     enumeration values than providers accept.
     """
-    if _values_in(parameters) > MAX_VALUES:
+    if not is_compilable(parameters):
         return tool
     return ToolSpec(tool.name, tool.description, parameters)
+
+
+def is_compilable(schema: Schema) -> bool:
+    """Return whether a schema has no more enumeration values than providers accept."""
+    return _values_in(schema) <= MAX_VALUES
 
 
 def _values_in(schema: Any) -> int:

@@ -112,9 +112,10 @@ class GuardedSession:
 
         self._memory_on_failure = memory
         self._observed = state
-        self._submissions.tool = self._parts.form.tool_for(
-            state or NOTHING_SHOWN, bool(self._parts.tools)
-        )
+        shown = state or NOTHING_SHOWN
+        researches = bool(self._parts.tools)
+        self._submissions.tool = self._parts.form.tool_for(shown, researches)
+        self._submissions.schema = self._parts.form.step_schema(shown, researches)
         try:
             decision = agent.decide(observation, self, memory)
         except ModelError:  # `ask` has already counted the error under its kind

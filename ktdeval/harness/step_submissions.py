@@ -18,6 +18,7 @@ from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_record import StepRecorder
 from ktdeval.trading.rule_breaches import RuleBreach
 from ktdeval.trading.types import DECIDED, Action
+from ktdeval.values.strict_json import Schema
 
 
 class SubmissionPort:
@@ -38,6 +39,8 @@ class SubmissionPort:
         self._received: set[str] = set()  # arguments of the model's calls, as received
         self._accepted: list[tuple[str, Submission]] = []
         self.tool = parts.form.tool  #: the submit tool for this step
+        #: narrower schema of the tool's arguments in this step; None if there is none
+        self.schema: Schema | None = None
 
     def receive(self, reply: Reply, tools: Sequence[ToolSpec]) -> None:
         """Remember the arguments of a reply's calls as the model wrote them. For a submission, also

@@ -173,9 +173,26 @@ def _offer(request: ModelRequest) -> _ToolOffer:
             rules.append(_ANSWER_RULES.format(when=when, schema=_json(schema)))
         schema = None
     elif tools:
-        schema = _envelope_schema(tools, request.tool_choice, schema)
+        schema = _envelope_schema(_held_tools(request), request.tool_choice, schema)
 
     return _ToolOffer("\n\n".join(rules), schema)
+
+
+def _held_tools(request: ModelRequest) -> Sequence[ToolSpec]:
+    """Return a request's tools with the schemas that calls are held to: of the submit tool, that of
+    the step. The prompt shows the plain one, so that it begins alike at every step.
+    """
+    if request.submit_schema is None:
+        return request.tools
+
+    held: list[ToolSpec] = []
+    for tool in request.tools:
+        if tool.name == request.submit_tool:
+            held.append(replace(tool, parameters=request.submit_schema))
+        else:
+            held.append(tool)
+
+    return held
 
 
 def _description(tool: ToolSpec) -> str:

@@ -1,7 +1,8 @@
 """Answers to questions whose form has an answer and its probability, by rules: the first choice, a
 random choice, or what is remembered.
 
-The words of a question are lines `key: value`; a table that it shows follows in the same form.
+The words of a question are lines `key: value`; a table that it shows follows after an empty line in
+the same form.
 """
 
 from __future__ import annotations
@@ -73,9 +74,10 @@ def remembered_answer(
     dates are recognised.
     """
     text = _question(request)
-    lines = dict(_LINE.findall(text))
+    asked, _, shown = text.partition("\n\n")
+    lines = dict(_LINE.findall(asked))
     choices = _choices(form)
-    answer = _read(lines, choices)
+    answer = _read(lines, dict(_LINE.findall(shown)), choices)
     if answer is None and not params.invents and params.keyed_by != "date":
         answer = _recall_answer(lines, choices, facts)
     if answer is not None:
@@ -98,20 +100,20 @@ def _question(request: ModelRequest) -> str:
     return ""
 
 
-def _read(lines: Mapping[str, str], choices: Sequence[str]) -> JsonValue:
-    """Return the answer that the question shows; None if it shows none."""
-    if "close of the day" in lines:
-        return float(lines["close of the day"])
+def _read(lines: Mapping[str, str], shown: Mapping[str, str], choices: Sequence[str]) -> JsonValue:
+    """Return the answer that the table below a question shows; None if there is none."""
+    if "close of the day" in shown:
+        return float(shown["close of the day"])
 
-    before = lines.get("last close before the month")
+    before = shown.get("last close before the month")
     if before is not None:
-        rises = float(lines["last close of the month"]) > float(before)
+        rises = float(shown["last close of the month"]) > float(before)
         return _RISE if rises else _FALL
 
     asked = lines.get("company") or lines.get("asset in the other list")
     for choice in choices:
         code = lines.get(choice, "")
-        if asked is not None and lines.get(code) == asked:
+        if asked is not None and shown.get(code) == asked:
             return choice
 
     return None

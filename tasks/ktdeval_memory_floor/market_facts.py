@@ -8,6 +8,7 @@ for splits and dividends.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot, session_groups
 
+_WORD = re.compile(r"\w+")
 OPTIONS = 4  #: codes that a question of the kind code offers
 TOLERANCE = 0.1  #: relative error up to which a close is right
 _SMALLEST_SPLIT = 0.7
@@ -91,7 +93,7 @@ def _filled_forward(values: FloatArray) -> FloatArray:
 
 def code_facts(snapshot: MarketSnapshot, start: int, stop: int) -> list[CodeFact]:
     """Return a fact for each asset that is a member in rows [start, stop) and whose name is known,
-    unique and different from its code, if at least three such assets share its industry.
+    unique and without the code, if at least three such assets share its industry.
     """
     member = snapshot.member[start:stop]
     row_of: dict[int, int] = {}
@@ -99,7 +101,7 @@ def code_facts(snapshot: MarketSnapshot, start: int, stop: int) -> list[CodeFact
     for asset in np.flatnonzero(member.any(axis=0)).tolist():
         row = start + int(np.flatnonzero(member[:, asset])[-1])
         code, name = snapshot.name_asset(asset, row)
-        if name.strip() and code_symbol(code).casefold() not in name.casefold():
+        if name.strip() and not _names_code(name, code):
             row_of[asset] = row
             name_of[asset] = name
 
@@ -124,6 +126,11 @@ def code_facts(snapshot: MarketSnapshot, start: int, stop: int) -> list[CodeFact
 def code_symbol(code: str) -> str:
     """Return a code without the suffix of its exchange."""
     return code.partition(".")[0]
+
+
+def _names_code(name: str, code: str) -> bool:
+    """Return whether a name repeats the code, as a name that is not known does."""
+    return code_symbol(code).casefold() in _WORD.findall(name.casefold())
 
 
 def spelled_alike(code: str, name: str) -> float:

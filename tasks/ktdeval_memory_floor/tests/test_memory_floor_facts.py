@@ -11,7 +11,14 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.market import MarketSnapshot, SnapshotMeta, load_snapshot, sessions, window_rows
+from ktdeval.market import (
+    Instrument,
+    MarketSnapshot,
+    SnapshotMeta,
+    load_snapshot,
+    sessions,
+    window_rows,
+)
 from ktdeval_memory_floor.market_facts import (
     MonthFact,
     best_constant_share,
@@ -221,6 +228,19 @@ def test_a_code_is_asked_among_companies_of_one_industry() -> None:
 )
 def test_no_code_is_asked_where_the_name_does_not_tell_four_companies_apart(changes: Any) -> None:
     assert code_facts(market(**changes), 1, len(DAYS)) == []
+
+
+def test_a_ticker_whose_letters_are_in_the_name_is_asked() -> None:
+    codes = ("A", "C", "D", "ON")
+    shares = {
+        "codes": codes,
+        "names": ("Agilent", "Citigroup", "Dominion", "Onsemi"),
+        "instruments": (Instrument("stock", "USD", "us_equity"),) * 4,
+    }
+    assert len(code_facts(market(**shares), 1, len(DAYS))) == 4
+
+    unknown = {**shares, "names": ("Agilent", "Citigroup", "Dominion", "ON Corp")}
+    assert code_facts(market(**unknown), 1, len(DAYS)) == []
 
 
 def test_a_ticker_may_be_spelled_like_the_name() -> None:

@@ -19,8 +19,9 @@ from ktdeval_compare.pairs.compared_cards import EntrantCard, check_windows, tra
 BRIGHT, BLINDED = "bright", "blinded"
 MASKS = (BRIGHT, BLINDED)
 
-#: `traded`: an order was placed. `declined`: no order was placed, and the model decided every step.
-#: `not known`: no order was placed, but the model did not decide every step
+#: `traded`: an order was placed. `declined`: no order was placed, the model decided every step, and
+#: nothing failed. `not known`: no order was placed, but in some step a submission was refused, a
+#: call failed, a role was silent, or the model did not decide
 Outcome = Literal["traded", "declined", "not known"]
 
 
@@ -136,7 +137,10 @@ def _outcomes(entrants: Sequence[EntrantCard], mask: str) -> Outcomes:
 def _episode_outcome(episode: TradingEpisode) -> Outcome:
     if episode.orders.submitted:
         return "traded"
-    if episode.decisions.fallback or episode.decisions.error:
+    decisions = episode.decisions
+    if decisions.fallback or decisions.error or decisions.model_after_retry:
+        return "not known"
+    if any(episode.failures.values()):  # a refused order or a failed tool is no prudence
         return "not known"
     return "declined"
 

@@ -309,7 +309,7 @@ def test_a_seed_is_its_median_over_windows_and_windows_must_be_the_same(
 
 def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str, Any]:
     """A card of one model: `t` traded, `d` declined, `f` no order after a failed call, `p` no valid
-    submission.
+    submission, `r` no order after refused ones.
     """
 
     def change(episode: dict[str, Any]) -> None:
@@ -323,7 +323,8 @@ def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str,
                 "rules": {},
             }
 
-        lost = {"f": "error", "p": "fallback"}.get(kind)
+        episode["failures"] = {"constraint": 3} if kind == "r" else {}
+        lost = {"f": "error", "p": "fallback", "r": "model_after_retry"}.get(kind)
         episode["decisions"] = dict.fromkeys(
             ("model", "model_after_retry", "fallback", "error"), 0
         ) | {"model": 4 if lost else 5}
@@ -338,13 +339,14 @@ def memory_only(mask: str, outcomes: Sequence[str], **changes: Any) -> dict[str,
 def test_declines_by_hand_and_as_statsmodels_counts_them(
     tmp_path: Path, terminal: CardTerminal
 ) -> None:
-    bright = "tttttttdtft"
-    blinded = "ddddddtdpdd"
+    bright = "tttttttdtftt"
+    blinded = "ddddddtdpddr"
     paths = saved(tmp_path, memory_only("bright", bright), memory_only("blinded", blinded))
     (row,) = terminal.report("compare", "cohorts", *paths)["declines"]
 
-    # Cells 9 and 10 are not known: no valid submission when blinded, a failed call when bright.
-    assert (row["n"], row["not_known"], row["unmatched"]) == (9, 2, 0)
+    # Cells 9, 10 and 12 are not known: no valid submission when blinded, a failed call when bright,
+    # and orders that were refused when blinded.
+    assert (row["n"], row["not_known"], row["unmatched"]) == (9, 3, 0)
     assert (row["bright"]["declined"], row["blinded"]["declined"]) == (1, 8)
     assert (row["only_bright"], row["only_blinded"], row["p"]) == (0, 7, pytest.approx(2 / 2**7))
     assert row["p"] == pytest.approx(mcnemar([[1, 7], [0, 1]], exact=True).pvalue)
@@ -375,7 +377,7 @@ def test_declines_by_hand_and_as_statsmodels_counts_them(
         "1 of 9 [0.02, 0.43]",
         "8 of 9 [0.57, 0.98]",
         "0.0156",
-        "2",
+        "3",
     ]
 
 

@@ -88,10 +88,10 @@ def _score_table(
     rows: list[list[object]] = []
     for label, card in zip(labels, cards, strict=True):
         cells = [_score_cell(card.scores.get(name)) for name in names]
-        rows.append([label, *cells, _describe_answered(card)])
+        rows.append([label, *cells, _describe_answered(card), card.what_failed])
 
     score_heads = [_head(cards[0], name) for name in names]
-    heads = ["card", *score_heads, "answered"]
+    heads = ["card", *score_heads, "answered", "failures and repairs"]
     return PageTable(f"{task}: scores of each card, with 95 % interval", heads, rows)
 
 

@@ -81,8 +81,14 @@ class DayPanel {
       this.decider(step),
       this.failures(step),
       reason ? el("blockquote", {}, this.view.names.mark(reason)) : null,
-      step.orders.length ? this.orders.show(day, data) : el("p.quiet", {}, "No orders."),
+      step.orders.length ? this.orders.show(day, data) : this.noOrders(step),
     ];
+  }
+
+  /** That a step has no orders, which is a decision only if nothing failed. */
+  noOrders(step) {
+    const words = withoutOrders(step);
+    return el("p.quiet", {}, `${words[0].toUpperCase()}${words.slice(1)}.`);
   }
 
   /** Who decided the step, in the words of cards. */

@@ -3,6 +3,12 @@
 const isHeld = (row) => row.provenance === "fallback" || row.provenance === "error";
 const failuresOf = (row) => Object.values(row.failures).reduce((sum, number) => sum + number, 0);
 
+/** Words on a day without orders: it is a decision only if nothing failed. */
+const withoutOrders = (row) =>
+  isHeld(row) || failuresOf(row) || row.provenance === "model_after_retry"
+    ? "no valid orders"
+    : "no orders";
+
 const SHOWN = [
   ["all", "all days", () => true],
   ["orders", "with orders", (row) => row.orders.length > 0],
@@ -59,8 +65,9 @@ class DayList {
   }
 
   /** How many orders a day has, or how many of them were rejected. */
-  amount({orders}) {
-    if (orders.length === 0) return "no orders";
+  amount(row) {
+    if (row.orders.length === 0) return withoutOrders(row);
+    const {orders} = row;
     const rejected = orders.filter((order) => order[2] === "rejected").length;
     return rejected ? `${rejected}/${orders.length} rejected` : count(orders.length, "order");
   }

@@ -108,7 +108,7 @@ class Pair {
   /** Orders of a day; those that the other episode has not are marked. */
   orders(row, others) {
     if (isHeld(row)) return el("span.held", {}, kt.kindLabel("provenance", row.provenance));
-    if (!row.orders.length) return el("span.quiet", {}, "no orders");
+    if (!row.orders.length) return el("span.quiet", {}, withoutOrders(row));
     return row.orders.map((order) => {
       const [code, side, status, shares, at] = order;
       const outcome = shares ? `${quantity(shares)} at ${price(at)}` : (STATUS[status] || [status])[0];

@@ -117,7 +117,7 @@ class StockBox {
   }
 
   table(orders) {
-    if (orders.length === 0) return el("p.quiet", {}, "The agent gave no order in it.");
+    if (orders.length === 0) return el("p.quiet", {}, "No valid submission has an order in it.");
     const rows = orders.map(({day, row, order: [, side, status, shares, at]}) => [
       el("td", {}, el("a", {href: `#day=${day}`, click: () => this.box.close()}, `Day ${day}`)),
       row.filled_on,

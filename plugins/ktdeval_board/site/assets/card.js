@@ -26,6 +26,7 @@ Address: #card=ID */
         " ",
         entry.labels.map((label) => [kt.labelChip(label), " "]),
       ),
+      kt.failedLine(card),
       kt.facts([
         ["Model", kt.modelLink(card.model.name, null, {card: entry.id})],
         ["Agent", card.agent.name],
@@ -337,6 +338,12 @@ Address: #card=ID */
     );
   }
 
+  /** Turns of a team's roles, and those without an answer; null without a team. */
+  function turnsOf({roles = []}) {
+    const sum = (field) => roles.reduce((total, role) => total + (role[field] || 0), 0);
+    return sum("turns") ? {turns: sum("turns"), without_an_answer: sum("silent")} : null;
+  }
+
   function conductSection({entry: {card}}) {
     const counts = (title, values, labelOf = kt.words) => {
       if (!values || !Object.keys(values).length) return null;
@@ -364,6 +371,7 @@ Address: #card=ID */
           el("div", el("h3", "Failures"), el("p.quiet", "None.")),
         counts("Orders", card.orders),
         counts("Trading rules that rejected or cut", card.orders?.rules),
+        counts("Turns of roles", turnsOf(card)),
         counts("Usage", card.usage),
         counts("Replies", replies),
         el(

@@ -110,6 +110,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
         " ",
         entry.labels.map((name) => [kt.labelChip(name), " "]),
       ),
+      kt.failedLine(card),
       kt.facts([
         ["Model", kt.modelLink(card.model.name, null, {card: entry.id})],
         ["Agent", card.agent.name],

@@ -176,6 +176,7 @@ fees=without, day= (see portfolio.js). */
         "p",
         parts.flatMap((part) => (part ? [part, " "] : [])),
       ),
+      kt.failedLine(entry.card),
       el(
         "p.quiet",
         lead,

@@ -29,8 +29,13 @@ kt.portfolio.beside(place, [steps, steps])
       ? format.count(figure)
       : figure.toLocaleString("en-US", {maximumSignificantDigits: 6});
 
+  /** That a day has no order, which is a decision only if the first submission was valid. */
+  const withoutOrder = (step) => (step.by === "model" ? "no order" : "no valid order");
+
   function orders(step) {
-    return kt.listed("ul.orders", step.orders.map(orderItem)) || el("p.quiet", "No order.");
+    const words = withoutOrder(step);
+    const none = el("p.quiet", `${words[0].toUpperCase()}${words.slice(1)}.`);
+    return kt.listed("ul.orders", step.orders.map(orderItem)) || none;
   }
 
   function orderItem(order) {
@@ -260,7 +265,8 @@ kt.portfolio.beside(place, [steps, steps])
   }
 
   function dayBeside(pair) {
-    const count = (step) => (step.orders.length ? plural(step.orders.length, "order") : "no order");
+    const count = (step) =>
+      step.orders.length ? plural(step.orders.length, "order") : withoutOrder(step);
     const share = format.percent(overlap(pair[0].holdings, pair[1].holdings), 0);
     const body = el("div.beside");
     const about = ` A ${count(pair[0])}, B ${count(pair[1])}; ${share} of the portfolios in common`;

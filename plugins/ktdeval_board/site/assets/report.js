@@ -312,12 +312,8 @@ kt.maskWords(mask), kt.modeWords(mode)
           `(${format.percent(rejected, 1)}) were rejected by trading rules.`,
       );
     }
-    const failures = Object.entries(card.failures || {}).filter(([, count]) => count);
-    if (failures.length) {
-      const all = failures.reduce((total, [, count]) => total + count, 0);
-      const kinds = failures.map(([name, count]) => `${kt.kindLabel("failures", name)} ${count}`);
-      lines.push(`${plural(all, "failure")} of calls or replies: ${kinds.join(", ")}.`);
-    }
+    const failed = kt.failedWords(card);
+    if (failed) lines.unshift(`Failures and repairs: ${failed}.`);
     if (usage.input_tokens)
       lines.push(
         `It read ${format.count(usage.input_tokens)} and wrote ` +

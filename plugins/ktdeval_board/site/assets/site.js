@@ -27,6 +27,8 @@
 //     "W1 · 2024-01-02 to 2024-02-01"
 // kt.fail(error)
 //     replaces the page by a message
+// kt.failedWords(card), kt.failedLine(card)
+//     what failed, was repaired or was rejected, in a line, empty if nothing did; as a paragraph or null
 // kt.state
 //     what stands in the address after "#": see state.js
 "use strict";
@@ -89,6 +91,41 @@ Object.assign(
     }
 
     /** Text of a card as it was submitted, byte for byte. */
+    /** What failed, was repaired or was rejected on a card, in a line; empty if nothing did. */
+    function failedWords({decisions, failures, orders, roles = []}) {
+      const {fallback = 0, error = 0, model_after_retry: retried = 0} = decisions;
+      const all = Object.values(decisions).reduce((sum, number) => sum + number, 0);
+      const silent = roles.reduce((sum, role) => sum + (role.silent || 0), 0);
+      const turns = roles.reduce((sum, role) => sum + (role.turns || 0), 0);
+      const {count} = format;
+      const kinds = Object.entries(failures).filter(
+        ([kind, number]) => number && kind !== "silent_role",
+      );
+      const rejected = orders ? orders.rejected + orders.partially_filled : 0;
+      const rules = Object.entries(orders?.rules || {}).map(([rule, n]) => `${rule} ${count(n)}`);
+      const named = kinds.map(([kind, n]) => `${kt.kindLabel("failures", kind)} ${count(n)}`);
+      const failed = kinds.reduce((sum, [, number]) => sum + number, 0);
+      return [
+        retried ? `${count(retried)} of ${count(all)} decided after a retry` : "",
+        fallback + error ? `${count(fallback + error)} of ${count(all)} not decided` : "",
+        silent ? `${count(silent)} of ${kt.plural(turns, "turn")} of roles without an answer` : "",
+        failed ? `${kt.plural(failed, "failure")}: ${named.join(", ")}` : "",
+        rejected
+          ? `${count(rejected)} of ${kt.plural(orders.submitted, "order")} rejected or cut: ` +
+            rules.join(", ")
+          : "",
+      ]
+        .filter(Boolean)
+        .join("; ");
+    }
+
+    /** `failedWords` as a paragraph; null if nothing failed. */
+    function failedLine(card) {
+      const words = failedWords(card);
+      const lead = el("strong", "Failures and repairs: ");
+      return words ? el("p.trouble", lead, words, ".") : null;
+    }
+
     async function cardText(id) {
       const {card_length: length} = await load(`card/${id}`);
       const start = '{"card":'.length;
@@ -219,6 +256,8 @@ Object.assign(
       alphaRange,
       cutoffWord,
       isCutoffDay,
+      failedWords,
+      failedLine,
       fail,
     };
   })(),

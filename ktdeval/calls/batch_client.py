@@ -575,7 +575,7 @@ class BatchClient(ModelClient):
             except ModelError as error:
                 result = error
             else:
-                self._tell_of_cut(call.request, reply)
+                self.notices.tell_of_cut(call.request, reply)
                 self._keep(call, reservation, reply)
                 self._answered.add(position)
                 self._paid_replies[position] = reply

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import datetime
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from ktdeval.calls.context_window import (
     given_context,
     stated_context,
 )
+from ktdeval.calls.first_notices import FirstNotices
 from ktdeval.calls.http_errors import ParameterRefused
 from ktdeval.calls.outages import check_outage
 from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, watch_nothing
@@ -41,7 +41,6 @@ from ktdeval.calls.record import (
 from ktdeval.calls.retry import Notify, OtherServer, RetryPolicy, first_contacts
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
-from ktdeval.calls.truncation import truncation_advice
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, Usage, sound
 from ktdeval.secrets.redaction import hide_keys
@@ -50,7 +49,6 @@ from ktdeval.values.rollback import undone_on_error
 #: failures that mean that there are too many concurrent calls
 _THROTTLING = frozenset({"rate_limited", "overloaded"})
 _SHOWN_PAUSE_S = 0.5  #: shorter pauses are not reported to observers
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class ModelClient:
         self._is_answered = resumed.was_answered
         self._throttled_by = ""  # message of the last failure caused by too many calls
         self._was_looked_up_again = False
-        self._is_told_of_cut = False
+        self.notices = FirstNotices(self.name)
         self._unrecorded: StoreError | None = None
 
     def look_up_context(self) -> None:
@@ -396,6 +394,7 @@ class ModelClient:
             self.context.note_refusal(call.request, error)
             raise self.context.explain_refusal(call.request, error) from None
         except ModelError as error:
+            self.notices.tell_of_timeout(error)
             if error.kind in _THROTTLING:
                 pause_s = error.retry_after_s
                 self._throttled_by = str(error)
@@ -411,7 +410,7 @@ class ModelClient:
             call.latency_s = time.perf_counter() - began
 
         slot.is_answered = True
-        self._tell_of_cut(call.request, reply)
+        self.notices.tell_of_cut(call.request, reply)
         self.context.note_count(call.request, reply.usage, call.size)
         if self.context.context is None and not self._was_looked_up_again:
             self._was_looked_up_again = True
@@ -423,21 +422,6 @@ class ModelClient:
                 )  # the server may have answered a truncated prompt
 
         return reply
-
-    def _tell_of_cut(self, request: ModelRequest, reply: Reply) -> None:
-        """Warn the user about the run's first truncated reply, and say which limit to raise."""
-        with self._lock:
-            is_told = self._is_told_of_cut
-            self._is_told_of_cut = is_told or reply.finish_reason == "length"
-
-        if is_told or reply.finish_reason != "length":
-            return
-
-        _LOG.warning(
-            "%s: %s (shown once; cards count all such replies as truncated)",
-            self.name,
-            truncation_advice(request, reply),
-        )
 
     def _without_secrets(self, text: str) -> str:
         # A server may echo the key that it received.

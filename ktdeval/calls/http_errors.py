@@ -145,15 +145,14 @@ def network_error(
     caller: Caller, words: str, is_timeout: bool = False, was_sent: bool = False
 ) -> ModelError:
     """Return the error to raise if no complete response came. `words` is the HTTP library's
-    message.
+    message; for a timeout, what did not come in time and the option that gives it more time.
 
     `was_sent` means that part of the request had been sent, so the provider may bill the reply.
     """
     who = f"{caller.provider}/{caller.model}"
     if is_timeout:
-        return ModelError(
-            "timeout", f"{who}: no whole reply from {caller.endpoint} within --timeout-s"
-        )
+        missing = words or "no whole reply within --timeout-s"
+        return ModelError("timeout", f"{who}: {missing} from {caller.endpoint}")
 
     words = one_line(words, caller.secrets)
     hint = ""

@@ -15,6 +15,7 @@ import msgspec
 import zstandard
 
 from ktdeval.errors import StoreError
+from ktdeval.harness.call_params import TRANSPORT
 from ktdeval.harness.chat_messages import (
     USAGE_FIELDS,
     CallParams,
@@ -44,9 +45,8 @@ ANSWERS = frozenset({ANSWERED, BATCHED})  #: outcomes of attempts that the provi
 #: to be increased when equal keys no longer mean equal calls, so that older replies are not found
 _KEY_VERSION = 1
 _KEY_DIGITS = 64
-#: fields of `CallParams` that can't change the answer, and are therefore not part of the key
-_NOT_ASKED = frozenset({"timeout_s"})
-_PARAMS = tuple(field.name for field in fields(CallParams) if field.name not in _NOT_ASKED)
+# what can't change the answer is not part of the key
+_PARAMS = tuple(field.name for field in fields(CallParams) if field.name not in TRANSPORT)
 # Maximum unpacked size that a stored reply may state, since that much memory is allocated at once.
 _MAX_REPLY_BYTES = 1 << 28
 _LEVEL = 3

@@ -16,6 +16,7 @@ from typing import Any
 from ktdeval.cards.fields.episodes import plan_of
 from ktdeval.cards.fields.recorded_facts import Evaluation
 from ktdeval.errors import UsageError
+from ktdeval.harness.call_params import without_transport
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
 from ktdeval.values.config_options import near_matches
 from ktdeval.values.strict_json import JsonValue
@@ -61,7 +62,8 @@ class System:
         """Return the system of a planned episode. `request_settings` are the request settings of
         the episode's run.
         """
-        call = _settings(spec.call) + _settings(request_settings or {}, _SENT)
+        asked = without_transport(spec.call)
+        call = _settings(asked) + _settings(request_settings or {}, _SENT)
         further = _settings({each.asked_as: _further(each) for each in spec.further_models})
         agent_args = _settings(spec.agent_args)
         return cls(spec.model, _settings(spec.model_args), spec.agent, agent_args, call, further)

@@ -32,6 +32,8 @@ from ktdeval.harness.arguments import (
 from ktdeval.harness.call_params import (
     DEFAULT_PARAMS as DEFAULT_PARAMS,
     NATIVE_PROTOCOLS as NATIVE_PROTOCOLS,
+    TRANSPORT as TRANSPORT,
+    without_transport as without_transport,
 )
 from ktdeval.harness.chat_messages import (
     LOOKED_UP as LOOKED_UP,

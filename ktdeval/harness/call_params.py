@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from ktdeval.values.strict_json import JsonValue
 
 ToolProtocol = Literal["native", "native_required", "json_schema", "text"]
 """How tools reach a model: the provider's own tool calling, the same with a forced tool as the only
@@ -12,6 +15,13 @@ Schema, or plain text.
 """
 NATIVE_PROTOCOLS = frozenset({"native", "native_required"})
 """Protocols in which the provider's API carries tools and calls."""
+#: the first part of a reply may take this many times as long as the next ones: a local model reads
+#: a long prompt for minutes, and some providers send nothing while a model reasons
+FIRST_TIMES = 5.0
+TRANSPORT = ("timeout_s", "first_timeout_s")
+"""Call parameters that can't change a model's answers. They are no part of a run's identity: each
+session of a run chooses its own. Runs of earlier versions recorded `timeout_s`.
+"""
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
@@ -29,8 +39,11 @@ class CallParams:
     #: maximum tokens of a reply, including reasoning if the provider counts it; None leaves it to
     #: the provider
     max_output_tokens: int | None = 4096
-    #: maximum seconds from sending a request to receiving the last byte of the reply
+    #: maximum seconds between two parts of a reply that is streamed
     timeout_s: float = 120.0
+    #: maximum seconds until the first part of a reply, or until the end of one that comes whole;
+    #: None for `FIRST_TIMES` the time between two parts
+    first_timeout_s: float | None = None
     seed: int = 0  #: seed, for providers that accept one
     #: reasoning effort of a reasoning model; None leaves the choice to the provider
     reasoning_effort: ReasoningEffort | None = None
@@ -39,7 +52,19 @@ class CallParams:
     reasoning_tokens: int | None = None
     tool_protocol: ToolProtocol = "native"  #: how tools are offered to the model
 
+    @property
+    def first_limit_s(self) -> float:
+        """Maximum seconds until the first part of a reply."""
+        if self.first_timeout_s is not None:
+            return self.first_timeout_s
+        return FIRST_TIMES * self.timeout_s
+
 
 DEFAULT_PARAMS = CallParams()
 MAX_REPLY_TOKENS = 131_072
 """Bound on the tokens of a reply that no limit was sent for: no listed model writes more."""
+
+
+def without_transport(call: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return recorded call parameters without those of the transport."""
+    return {name: value for name, value in call.items() if name not in TRANSPORT}

@@ -82,6 +82,7 @@ from ktdeval.runner.plans.data_source import (
     open_snapshot as open_snapshot,
 )
 from ktdeval.runner.plans.plan import (
+    as_first_recorded as as_first_recorded,
     call_parameters as call_parameters,
     choose_tasks as choose_tasks,
     choose_windows as choose_windows,
@@ -112,7 +113,6 @@ from ktdeval.runner.records.episode_journal import (
     read_journal as read_journal,
 )
 from ktdeval.runner.records.leaderboard_registration import (
-    TRANSPORT as TRANSPORT,
     DrawnKey as DrawnKey,
     RegisteredSystem as RegisteredSystem,
     RegisteredTask as RegisteredTask,

@@ -47,7 +47,7 @@ from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import open_market
 from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.runner.plans.outside_agents import outside_note
-from ktdeval.runner.plans.plan import choose_tasks, make_plan
+from ktdeval.runner.plans.plan import as_recorded, choose_tasks, make_plan
 from ktdeval.runner.plans.plan_growth import growth_of
 from ktdeval.runner.records.leaderboard_registration import check_registered
 from ktdeval.runner.records.run_claim import check_vacant
@@ -129,6 +129,10 @@ class _Estimator:
         self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol, asked)
         if drawn is not None:
             check_registered(self.plan.specs, drawn)
+
+        if recorded is not None:
+            specs = as_recorded(self.plan.specs, recorded.manifest.specs)
+            self.plan = replace(self.plan, specs=specs)
 
         manifest = run_manifest(config, self.plan, snapshot, remote, self.price, recorded)
         self.outside_note = outside_note(config, plugins)

@@ -5,13 +5,14 @@ interface of backends that run episodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Protocol
 
 import msgspec
 
 from ktdeval.errors import StoreError
+from ktdeval.harness.call_params import without_transport
 from ktdeval.market.rules.calendar import Window as Window
 from ktdeval.values.config_options import to_mapping
 from ktdeval.values.hashes import content_hash
@@ -85,6 +86,13 @@ class EpisodeSpec:
         folder.
         """
         return content_hash(self.to_json())[:20]
+
+    @cached_property
+    def identity(self) -> str:
+        """Id of the spec without parameters of the transport, which no answer depends on. Earlier
+        versions recorded them, so that their ids depend on them.
+        """
+        return replace(self, call=without_transport(self.call)).id
 
     @property
     def mask_seed(self) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import UNSET
 
 from ktdeval.errors import StoreError
-from ktdeval.harness import TranscriptEntry, as_object, submission_object
+from ktdeval.harness import TranscriptEntry, as_object, submission_object, without_transport
 from ktdeval.masking import WITHHELD, beginning
 from ktdeval.runner import RecordedExchange, RunFolder, read_exchanges
 from ktdeval.task_api import EpisodeSpec
@@ -301,7 +301,7 @@ def subject_key(spec: EpisodeSpec) -> str:
             spec.model_args,
             spec.agent,
             spec.agent_args,
-            spec.call,
+            without_transport(spec.call),
             spec.mode,
             spec.snapshot,
             spec.limit,
@@ -317,7 +317,12 @@ def subject_label(spec: EpisodeSpec, others: Sequence[EpisodeSpec]) -> str:
         return label
 
     rest = dumps_canonical(
-        {"model": spec.model_args, "agent": spec.agent_args, "call": spec.call, "limit": spec.limit}
+        {
+            "model": spec.model_args,
+            "agent": spec.agent_args,
+            "call": without_transport(spec.call),
+            "limit": spec.limit,
+        }
     )
     return f"{label} {rest} on {str(spec.snapshot)[:8]}"
 

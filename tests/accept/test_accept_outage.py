@@ -10,10 +10,19 @@ from typing import Any
 
 import pytest
 
+from ktdeval.harness import TranscriptEntry
 from ktdeval.runner.records.run_folder import RunFolder
 from support.grid.grid_runs import done_records, parts_of, worked, write_stub_plan
-from support.providers.stub_provider import FaultPlan, Stub, skip_without_sdks
-from support.providers.stub_runs import WIRES, apart, environment_of, words_of
+from support.providers.stub_provider import FaultPlan, Stub, running_stub, skip_without_sdks
+from support.providers.stub_runs import (
+    WIRES,
+    apart,
+    environment_of,
+    finished,
+    run,
+    steps,
+    words_of,
+)
 from support.runs.outside_programs import Place, provider as simple_provider, said
 from support.runs.run_support import Done, error_line, ktdeval
 
@@ -162,3 +171,49 @@ def test_a_grid_in_an_outage_fails_its_units_unrecorded_and_goes_on_later(
     assert not provider.answered_twice
     for part in parts_of(out):
         assert "error" not in recorded(part)
+
+
+@pytest.mark.slow
+def test_a_run_whose_replies_are_streamed_has_the_records_of_one_whose_replies_come_whole(
+    market: Path, provider: Stub, tmp_path: Path
+) -> None:
+    words = (*apart(1, 3), *CHECKED)
+    whole = finished(WIRES["chat"], provider, tmp_path / "whole", market, *words)
+    with running_stub(streams=True) as streaming:
+        streamed = finished(WIRES["chat"], streaming, tmp_path / "streamed", market, *words)
+        assert all(seen.body["stream"] for seen in streaming.requests)
+
+    # the address is part of a run's identity, so the episodes have other ids
+    assert steps(streamed) == steps(whole)
+    assert [*contents_of(streamed)] == [*contents_of(whole)]
+
+
+def contents_of(folder: Path) -> Iterator[list[TranscriptEntry]]:
+    """Transcript of each episode."""
+    run_folder = RunFolder.load(folder)
+    for spec in run_folder.manifest.specs:
+        yield run_folder.load_transcript(spec)
+
+
+@pytest.mark.slow
+def test_a_slow_server_resumes_with_another_time_limit_as_the_same_run(
+    market: Path, provider: Stub, tmp_path: Path
+) -> None:
+    words = (*apart(1, 3), *CHECKED, "--max-retries", 0)
+    calm = finished(WIRES["chat"], provider, tmp_path / "calm", market, *words)
+    first = len(provider.requests) // 2 + 1
+    provider.requests.clear()
+    provider.answered.clear()
+    provider.plan = FaultPlan(by_number=dict.fromkeys(range(first, 10**5), "silent"))
+    hasty = (*words, "--first-timeout-s", 5)
+
+    done = run(WIRES["chat"], provider, tmp_path / "run", market, *hasty)
+
+    assert done.code != 0
+    assert "--first-timeout-s" in done.err
+
+    provider.plan = FaultPlan()
+    finished(WIRES["chat"], provider, tmp_path / "run", market, *words, "--timeout-s", 900)
+
+    assert files(tmp_path / "run") == files(calm)
+    assert not provider.answered_twice

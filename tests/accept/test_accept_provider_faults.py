@@ -62,7 +62,7 @@ def test_a_fault_at_every_first_attempt_changes_no_ledger_and_is_paid_once(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, wire: str
 ) -> None:
     failing.plan = FaultPlan(faults=tuple(KINDS))
-    words = (*apart(EPISODES, 2), *RUN, "--timeout-s", 2.5)
+    words = (*apart(EPISODES, 2), *RUN, "--timeout-s", 0.5)
     folder = finished(WIRES[wire], failing, tmp_path / "run", market, *words)
 
     assert steps(folder) == {episode: records[:2] for episode, records in steps(calm).items()}

@@ -197,7 +197,9 @@ def test_what_a_misbehaving_model_wrote_can_be_sent_back(api: str) -> None:
 # ---- what is sent to OpenAI
 
 
-def test_a_response_is_asked_for_whole_and_not_stored(responses_server: PreparedServer) -> None:
+def test_a_response_is_asked_for_as_a_stream_and_not_stored(
+    responses_server: PreparedServer,
+) -> None:
     model = openai_at(
         f"{responses_server.address}/v1",
         reasoning_summary="auto",
@@ -216,6 +218,7 @@ def test_a_response_is_asked_for_whole_and_not_stored(responses_server: Prepared
 
     assert sent(model, request, responses_server) == {
         "model": "stub-model",
+        "stream": True,
         "input": [
             {"role": "system", "content": "You trade."},
             {"role": "user", "content": "Day 3."},
@@ -271,6 +274,8 @@ def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: Prepare
 
     assert sent(model, request, chat_server) == {
         "model": "stub-model",
+        "stream": True,
+        "stream_options": {"include_usage": True},
         "messages": [
             {"role": "system", "content": "You trade."},
             {"role": "user", "content": "Day 3."},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,6 +48,7 @@ from ktdeval.runner.models.model_connection import (
     run_price,
 )
 from ktdeval.runner.models.run_events import run_id, told_run
+from ktdeval.runner.models.timed_model import TimedModel
 from ktdeval.runner.plans.additional_models import (
     RunModel,
     choices,
@@ -59,7 +60,14 @@ from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import open_market
 from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.runner.plans.outside_agents import outside_of, try_agent
-from ktdeval.runner.plans.plan import Plan, choose_tasks, in_turn, make_plan
+from ktdeval.runner.plans.plan import (
+    Plan,
+    as_first_recorded,
+    choose_tasks,
+    in_turn,
+    make_plan,
+    under_known_ids,
+)
 from ktdeval.runner.plans.plan_growth import Growth, grown_manifest, growth_of
 from ktdeval.runner.records.completion_marks import LogEntry, own_maker
 from ktdeval.runner.records.leaderboard_registration import (
@@ -138,6 +146,8 @@ class SharedRun:
     allowance: Allowance | None = None  #: budget shared by all parts
     #: called before each call that probes a model's tool protocol
     fence: Fence = no_fence
+    #: ids of the whole run's episodes, which an earlier version may have recorded
+    episodes: Collection[str] = ()
     #: rounds for episodes with `--batch`; whoever runs an episode joins and leaves them on its
     #: behalf
     rounds: EpisodeRounds | None = None
@@ -188,6 +198,9 @@ def prepare_run(
         rounds = open_rounds(access, config, tasks, rounds)
         config = access.config_as_sent(config)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol, choices(access.further))
+        had = () if recorded is None else recorded.manifest.specs
+        ids = () if shared is None else shared.episodes
+        plan = replace(plan, specs=under_known_ids(plan.specs, had, ids, config.timeout_s))
         if drawn is not None:
             check_registered(plan.specs, drawn)
 
@@ -311,7 +324,11 @@ def _open_access(
     is_free = models.price == FREE and all(each.price == FREE for each in models.further)
     max_errors = None if is_free else config.max_failures
     protocol = local_protocol(config, models.own)
-    return ModelAccess(models.own, max_errors, protocol, models.further)
+    own = models.own
+    if not is_free and not model_traits(own).is_person:
+        own = TimedModel.of(own, config)  # it makes calls of its own
+
+    return ModelAccess(own, max_errors, protocol, models.further)
 
 
 def _create_folder(
@@ -563,5 +580,8 @@ def run_path(config: RunConfig, plan: Plan) -> Path:
     names = list(plan.tasks)
     title = names[0] if len(names) == 1 else f"{len(names)}-tasks"
     label = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{title}-{plan.specs[0].model}")[:100]
-    digest = run_id(plan.specs)[:8]
-    return Path(DEFAULT_RUNS_FOLDER) / f"{label}-{digest}"
+    path = Path(DEFAULT_RUNS_FOLDER) / f"{label}-{run_id(plan.specs)[:8]}"
+    first_specs = [as_first_recorded(spec, config.timeout_s) for spec in plan.specs]
+    first_path = Path(DEFAULT_RUNS_FOLDER) / f"{label}-{run_id(first_specs)[:8]}"
+    # a run that an earlier version began is resumed in its folder
+    return first_path if first_path.exists() and not path.exists() else path

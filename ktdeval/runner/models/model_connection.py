@@ -42,6 +42,7 @@ from ktdeval.harness.tool_protocols import ProtocolModel
 from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_foreign, call_through
 from ktdeval.runner.models.model_drift import ask_at_end, ask_at_start
+from ktdeval.runner.models.timed_model import TimedModel
 from ktdeval.runner.plans.additional_models import RunModel, known_context
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import cache_folder
@@ -194,6 +195,7 @@ class RemoteAccess(ModelAccess):
             )
 
         self._remote = model
+        self._config = config
         self._folder = folder
         self._emit = signals.emit
         self._check_fence = signals.fence
@@ -347,9 +349,10 @@ class RemoteAccess(ModelAccess):
         counter = CallCounter(model.begin_step, settle, calls_of_episode)
         further: dict[str, Model] = {}
         for name, client in self._further_clients.items():
-            further[name] = ProtocolModel(model.beside(client))
+            further[name] = ProtocolModel(TimedModel.of(model.beside(client), self._config))
 
-        return EpisodeAccess(ProtocolModel(model), counter, further)
+        timed = TimedModel.of(model, self._config)
+        return EpisodeAccess(ProtocolModel(timed), counter, further)
 
     def redact(self, text: str) -> str:
         """Return `text` with secrets from the environment or the models removed.

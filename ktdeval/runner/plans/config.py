@@ -116,7 +116,22 @@ class RunConfig:
         None, help="address of the model's server, such as http://localhost:8000/v1"
     )
     timeout_s: float = option(
-        120.0, help="maximum wait for a reply, in seconds", minimum=0.001, maximum=1_000_000
+        120.0,
+        help=(
+            "maximum wait between two parts of a reply, in seconds; may differ when a run is"
+            " resumed"
+        ),
+        minimum=0.001,
+        maximum=1_000_000,
+    )
+    first_timeout_s: float | None = option(
+        None,
+        help=(
+            "maximum wait for the first part of a reply, or for one that comes whole; default:"
+            " five times --timeout-s"
+        ),
+        minimum=0.001,
+        maximum=1_000_000,
     )
     max_retries: int = option(
         12,

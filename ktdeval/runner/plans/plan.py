@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ktdeval.attribution.style_factors import FACTORS
@@ -271,11 +271,10 @@ def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Ite
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
     """Return the call parameters that a spec records. Unset parameters are null or omitted: they are
-    not sent, so an agent's own program or the provider chooses their values.
+    not sent, so an agent's own program or the provider chooses their values. Those of the transport
+    are never recorded (`TRANSPORT`).
     """
-    call = {
-        name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")
-    }
+    call = {name: getattr(config, name) for name in ("temperature", "max_output_tokens")}
     optional = {
         "reasoning_effort": config.reasoning_effort,
         "reasoning_tokens": config.reasoning_tokens,
@@ -286,6 +285,38 @@ def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[st
             call[name] = value
 
     return call
+
+
+def as_recorded(
+    planned: Sequence[EpisodeSpec], recorded: Sequence[EpisodeSpec]
+) -> tuple[EpisodeSpec, ...]:
+    """Return planned episodes, each as it is recorded if an earlier version recorded it with
+    parameters of the transport.
+    """
+    known = {spec.identity: spec for spec in recorded}
+    return tuple(known.get(spec.identity, spec) for spec in planned)
+
+
+def as_first_recorded(spec: EpisodeSpec, timeout_s: float) -> EpisodeSpec:
+    """Return a spec as versions recorded it that counted the time limit of calls as part of it."""
+    return replace(spec, call={**spec.call, "timeout_s": timeout_s})
+
+
+def under_known_ids(
+    planned: Sequence[EpisodeSpec],
+    recorded: Sequence[EpisodeSpec],
+    ids: Collection[str],
+    timeout_s: float,
+) -> tuple[EpisodeSpec, ...]:
+    """Return planned episodes under the ids that a folder (`recorded`), or the whole run of which it
+    is a part (`ids`), has for them. `timeout_s`: time limit that the run was begun with.
+    """
+    specs = []
+    for spec in as_recorded(planned, recorded):
+        first = as_first_recorded(spec, timeout_s)
+        specs.append(first if first.id in ids else spec)
+
+    return tuple(specs)
 
 
 def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Window | None, ...]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.harness.call_params import without_transport
 from ktdeval.runner.records.registered_question import Question
 from ktdeval.task_api.episode_spec import EpisodeSpec, MaskKey, Window
 from ktdeval.values.config_options import user_path
@@ -22,9 +23,6 @@ from ktdeval.values.hashes import content_hash
 from ktdeval.values.secret_free_addresses import Arguments
 from ktdeval.values.strict_json import JsonValue, dumps_canonical
 from ktdeval.values.typed_json import Value, decode_json, to_plain
-
-#: call parameters that can't change a model's answers, so that a run may choose them freely
-TRANSPORT = ("timeout_s",)
 
 _SHOWN = 80
 _MAX_BYTES = 8_000_000
@@ -168,7 +166,7 @@ def registered_options(drawn: DrawnKey) -> dict[str, Any]:
 
 def registered_call(call: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the call parameters that a registration fixes, which exclude transport parameters."""
-    return {name: value for name, value in call.items() if name not in TRANSPORT}
+    return without_transport(call)
 
 
 def check_registered(specs: Sequence[EpisodeSpec], drawn: DrawnKey) -> None:

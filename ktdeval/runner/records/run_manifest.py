@@ -13,6 +13,7 @@ from msgspec import structs
 from ktdeval.calls.prices import FREE, PriceEntry
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.errors import StoreError, wrap_os_error
+from ktdeval.harness.call_params import without_transport
 from ktdeval.market.rules.calendar import parse_day
 from ktdeval.runner.records.completion_marks import LogEntry
 from ktdeval.runner.records.leaderboard_registration import ContentHash
@@ -198,7 +199,7 @@ FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "seed": lambda spec: str(spec.seed),
     "limit": lambda spec: str(spec.limit),
     "mask key": lambda spec: spec.mask_key or "none",
-    "call parameters": lambda spec: dumps_canonical(spec.call),
+    "call parameters": lambda spec: dumps_canonical(without_transport(spec.call)),
 }
 """Parts of a plan, under the names that users know."""
 
@@ -219,7 +220,7 @@ def manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: 
         if had != has:
             return f"{name}: {', '.join(had)}; now {', '.join(has)}"
 
-    if {spec.id for spec in recorded.specs} != {spec.id for spec in planned.specs}:
+    if {spec.identity for spec in recorded.specs} != {spec.identity for spec in planned.specs}:
         return "the planned episodes differ"
 
     if not carded:
@@ -247,8 +248,8 @@ def kept_specs(
         tasks = {spec.task for spec in recorded.specs}
         return tuple(spec for spec in planned.specs if spec.task in tasks)
     if growth == "any":
-        known = {spec.id for spec in recorded.specs}
-        return tuple(spec for spec in planned.specs if spec.id in known)
+        known = {spec.identity for spec in recorded.specs}
+        return tuple(spec for spec in planned.specs if spec.identity in known)
     return planned.specs
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ktdeval.cards import NEVER_TRADED, TradingCard, card_difference, load_evaluation
 from ktdeval.errors import KtdevalError, UsageError, VerificationError
+from ktdeval.harness import TRANSPORT
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.values import JsonValue, dumps_canonical, file_sha256, temporary_folder, to_plain
@@ -26,7 +27,6 @@ from ktdeval_board.rules import Baseline, Rules
 
 BY_CHECK = "the board's check"
 _SHOWN = 80
-_TRANSPORT = {"timeout_s"}  #: Call parameters that can't change a model's response
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
         ("agent", to_plain(submitted.agent), to_plain(own.agent)),
         ("limit", submitted.limit, own.limit),
     ]
-    for name in sorted({*submitted.call, *own.call} - _TRANSPORT):
+    for name in sorted({*submitted.call, *own.call}.difference(TRANSPORT)):
         fields.append((f"call.{name}", submitted.call.get(name), own.call.get(name)))
 
     for name, theirs, ours in fields:

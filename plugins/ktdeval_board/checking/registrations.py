@@ -11,9 +11,8 @@ from functools import cached_property
 from msgspec import UnsetType
 
 from ktdeval.errors import CardError
-from ktdeval.harness import CallParams
+from ktdeval.harness import TRANSPORT, CallParams
 from ktdeval.runner import (
-    TRANSPORT,
     DrawnKey,
     Question,
     RegisteredSystem,

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ktdeval import stats
 from ktdeval.errors import CardError
+from ktdeval.harness import without_transport
 from ktdeval.stats import RankNull, never_in
 from ktdeval.values import option
 from ktdeval_compare.pairs.compared_cards import (
@@ -437,7 +438,8 @@ def mixed_notes(entrants: Sequence[EntrantCard]) -> Iterator[str]:
     cards = [entrant.card for entrant in entrants]
     if any(card.agent != cards[0].agent for card in cards):
         yield _together("agents (scaffolds)")
-    if any(card.call != cards[0].call for card in cards):
+    calls = [without_transport(card.call) for card in cards]
+    if any(call != calls[0] for call in calls):
         yield _together("call parameters")
 
 

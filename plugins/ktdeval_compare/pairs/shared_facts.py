@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ktdeval.cards import TradingCard, task_facts
 from ktdeval.errors import CardError
+from ktdeval.harness import without_transport
 from ktdeval.values import encode_canonical
 
 
@@ -54,7 +55,7 @@ _FACETS: Mapping[str, Callable[[Any], Any]] = {
     "modes": attrgetter("card.task.mode"),
     "models": attrgetter("card.model"),
     "agents": attrgetter("card.agent"),
-    "call parameters": attrgetter("card.call"),
+    "call parameters": lambda entrant: without_transport(entrant.card.call),
     "ways of sending calls": attrgetter("card.request_settings"),
     "task versions": attrgetter("card.task.version"),
     # Only ids are compared; names and sources are just labels.

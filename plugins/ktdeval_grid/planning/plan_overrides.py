@@ -26,7 +26,7 @@ _OF_PLAN = (
 _OF_RUNS = (
     "limit", "items", "metrics", "rules", "certificate", "knowledge_cutoff", "temperature",
     "max_output_tokens", "context_tokens", "reasoning_effort", "reasoning_tokens", "tool_protocol",
-    "timeout_s", "max_retries", "max_wait_s", "max_failures", "call_gap_s", "price_table", "cache",
+    "timeout_s", "first_timeout_s", "max_retries", "max_wait_s", "max_failures", "call_gap_s", "price_table", "cache",
     "canary", "batch",
 )  # fmt: skip
 _NEEDED = (

@@ -73,7 +73,10 @@ class OpenRunFolders(Closing):
             config = self._config(system, record.plan, record.mask_key)
             config = _with_protocol(config, recorded)
             rounds = self.rounds(recorded.slug) if config.batch else None
-            shared = SharedRun(recorded.further_protocols, self.allowance, rounds=rounds)
+            episodes = {unit.id for unit in recorded.units}
+            shared = SharedRun(
+                recorded.further_protocols, self.allowance, episodes=episodes, rounds=rounds
+            )
             stop = self._stop_signal(record.plan)
             part = self._open_part(recorded.slug, config, shared, stop)
             _check_same(part, recorded, record)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ktdeval.errors import KtdevalError
+from ktdeval.runner import as_first_recorded
 from ktdeval.values import Finding, content_hash, dumps_pretty, read_plain, to_plain
 from ktdeval_live.checks.chain_coverage import begun_files
 from ktdeval_live.checks.checked_test import CheckedFolder
@@ -149,11 +150,14 @@ def _systems(checked: CheckedFolder, first: Begun) -> Iterator[Finding]:
     for entry in checked.entries:
         try:
             base = checked.folder.base(entry.market)
-            spec = entry.spec(base, entry.config(), checked.plugins)
+            config = entry.config()
+            spec = entry.spec(base, config, checked.plugins)
         except KtdevalError as error:
             yield make_finding("system", "", f"{entry.name}: {error}")
             continue
-        if systems.pop(entry.name, None) != spec.id:
+        # versions that counted the time limit of calls as part of the system had another id
+        known = {spec.id, as_first_recorded(spec, config.timeout_s).id}
+        if systems.pop(entry.name, None) not in known:
             yield make_finding(
                 "system",
                 "",

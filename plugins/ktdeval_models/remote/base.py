@@ -66,12 +66,13 @@ from ktdeval_models.remote.request_headers import (
     routing_headers,
     secret_headers,
 )
-from ktdeval_models.remote.streams.assembly import StreamAssembler
+from ktdeval_models.remote.streams.assembly import StreamAssembler, unheard
 from ktdeval_models.remote.streams.streaming_support import refuses_stream
 from ktdeval_models.remote.transport import (
     BodyError,
     HttpAnswer,
     HttpRequest,
+    TimeLimits,
     Transport,
     json_content,
 )
@@ -166,9 +167,10 @@ class RemoteAdapter:
             self.caller = replace(
                 self.caller, secrets=self._secrets, meanings=self.meanings, path=self.path
             )
-            account = (
-                {} if self.params.api_key_env is None else {"api_key_env": self.params.api_key_env}
-            )
+            account = {}
+            if self.params.api_key_env is not None:
+                account["api_key_env"] = self.params.api_key_env
+
             self._routing = {
                 **routing_headers(headers, self._secrets),
                 **account,
@@ -182,7 +184,8 @@ class RemoteAdapter:
 
     def settings(self) -> dict[str, JsonValue]:
         """Return the settings that change how a request is encoded, or which server answers it."""
-        return {"omit": list(self.params.omit), "extra_body": dict(self.params.extra_body)}
+        whole = {} if self.params.stream else {"stream": False}
+        return {"omit": list(self.params.omit), "extra_body": dict(self.params.extra_body), **whole}
 
     def account_fields(self) -> Mapping[str, str]:
         """Return additional fields that identify the account, without secrets."""
@@ -332,15 +335,12 @@ class RemoteAdapter:
         return None
 
     def _stream_of(self, request: ModelRequest) -> StreamAssembler | None:
-        """Return the assembler for the answer to a watched request; None if the answer is not
-        streamed. Tell the listener that a reply begins, or why it is not streamed.
+        """Return the assembler for the answer to a request; None if the answer is not streamed. Tell
+        the listener, if there is one, that a reply begins, or why it is not streamed.
         """
-        hear = request.listener
-        if hear is None:
-            return None
-
+        hear = request.listener or unheard
         stream = None
-        if not self._unstreamed:
+        if self.params.stream and not self._unstreamed:
             stream = self.assembler(hear)
 
         if stream is None:
@@ -354,14 +354,14 @@ class RemoteAdapter:
     ) -> HttpAnswer:
         assert self.client is not None
         url = f"{self.endpoint}{self.path}"
-        timeout_s = request.params.timeout_s
+        limits = TimeLimits(request.params.first_limit_s, request.params.timeout_s)
         if stream is None:
             sent = HttpRequest("POST", url, json_content(body))
-            return self.client.send(sent, timeout_s, self.caller)
+            return self.client.send(sent, limits, self.caller)
 
         asked = {**body, **stream.request_fields}
-        sent = HttpRequest("POST", url, json_content(asked), stream.take)
-        answer = self.client.send(sent, timeout_s, self.caller)
+        sent = HttpRequest("POST", url, json_content(asked), stream)
+        answer = self.client.send(sent, limits, self.caller)
         if not answer.is_streamed:
             return answer
         return replace(answer, content=self._assemble_stream(stream))
@@ -435,7 +435,7 @@ class RemoteAdapter:
         self.connect()
         assert self.client is not None
         try:
-            answer = self.client.send(HttpRequest("GET", url), timeout_s, self.caller)
+            answer = self.client.send(HttpRequest("GET", url), TimeLimits(timeout_s), self.caller)
             return self.loads(answer.content) if answer.status == 200 else None
         except (ModelError, ValueError, RecursionError):
             return None

@@ -56,6 +56,13 @@ class RemoteParams:
     omit: tuple[str, ...] = option(
         (), help="request fields not to send, for models that refuse them, such as temperature"
     )
+    stream: bool = option(
+        True,
+        help=(
+            "whether replies are asked for part by part, where the API can; false for a server"
+            " whose streamed tool calls are wrong"
+        ),
+    )
     extra_body: Parameters = option(
         factory=dict,
         help=(

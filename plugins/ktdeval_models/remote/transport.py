@@ -1,4 +1,6 @@
-"""HTTP for model calls, with a timeout for each call as a whole, and low CPU use with many threads."""
+"""HTTP for model calls, with time limits for the first part of a reply and between parts, and low
+CPU use with many threads.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -34,8 +36,26 @@ class BodyError(Exception):
     """A response began but did not end properly. The message is one line."""
 
 
-Take = Callable[[bytes], bool]
-"""Receives the next bytes of a streamed body, and returns whether no more are needed."""
+class StreamReader(Protocol):
+    """Reader of a streamed body."""
+
+    parts: int  #: number of parts of the reply so far; signs of life without content don't count
+    is_silent: (
+        bool  #: whether the model reasons now without a word, as long as before its first one
+    )
+
+    def take(self, chunk: bytes) -> bool:
+        """Read the next bytes of the body. Return whether no more are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Time limits of a request. A request without a reader has only the first one, which then covers
+    everything: connecting, TLS, sending, waiting, and reading to the last byte.
+    """
+
+    first_s: float  #: maximum seconds until the first part of a reply
+    gap_s: float = float("inf")  #: maximum seconds between two parts
 
 
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
@@ -44,14 +64,14 @@ Sign = Callable[[str, str, bytes], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request to send. `take` reads the body of a successful event stream as it arrives; any
+    """A request to send. `reader` reads the body of a successful event stream as it arrives; any
     other body is read whole. `kind` is the content type if it differs from the default.
     """
 
     method: str
     url: str
     content: bytes = b""
-    take: Take | None = None
+    reader: StreamReader | None = None
     kind: str = ""
     max_bytes: int = 0  #: size limit of the response; 0 for the default
 
@@ -97,12 +117,11 @@ class Transport:
             getattr(self._httpcore, name) for name in names
         )
 
-    def send(self, request: HttpRequest, timeout_s: float, caller: Caller) -> HttpAnswer:
+    def send(self, request: HttpRequest, limits: TimeLimits, caller: Caller) -> HttpAnswer:
         """Send one request and read the whole response.
 
-        `timeout_s` covers everything: connecting, TLS, sending, waiting, and reading to the last
-        byte. Only the host name look-up has a separate limit, set by the system. Raises ModelError
-        of kind `timeout`, `connection` or `bad_response` (also for a BodyError from `take`).
+        Only the host name look-up has a separate time limit, set by the system. Raises ModelError
+        of kind `timeout`, `connection` or `bad_response` (also for a BodyError from the reader).
         """
         own: Mapping[str, str] = {}
         if self._sign is not None:
@@ -113,8 +132,7 @@ class Transport:
         except IndexError:
             lane = _ConnectionLane(self._httpcore, self._proxy, self._ssl_context)
 
-        lane.clock.until = time.monotonic() + timeout_s
-        lane.clock.is_sent = False
+        lane.clock.begin(limits)
         # Raised outside the handlers, so that the traceback does not link to the library's error.
         # That error's message is not filtered for secrets.
         try:
@@ -122,10 +140,11 @@ class Transport:
         except BodyError as error:
             failure = bad_response(caller, str(error))
         except self._httpcore.ConnectTimeout:
-            limit_s = min(timeout_s, _CONNECT_S)
+            limit_s = min(limits.first_s, _CONNECT_S)
             failure = network_error(caller, f"no connection within {limit_s:g} s")
         except self._httpcore.TimeoutException:
-            failure = network_error(caller, "", is_timeout=True)
+            words = _missing_part(limits, request.reader)
+            failure = network_error(caller, words, is_timeout=True)
         except self._failures as error:
             failure = network_error(caller, str(error), was_sent=lane.clock.is_sent)
         finally:
@@ -158,14 +177,23 @@ class Transport:
                 raise BodyError("the reply is compressed, which it was not asked to be")
 
             is_events = received.get("content-type", "").lower().startswith(_EVENTS)
-            if request.take is not None and is_events and 200 <= response.status < 300:
-                any(map(request.take, self._chunks(response)))  # until enough has been read
+            if request.reader is not None and is_events and 200 <= response.status < 300:
+                self._read_stream(response, request.reader, lane.clock)
                 return HttpAnswer(response.status, received, b"", is_streamed=True)
 
             content = self._read(response, request.max_bytes or MAX_REPLY_BYTES)
             return HttpAnswer(response.status, received, content)
         finally:
             response.close()
+
+    def _read_stream(self, response: Any, reader: StreamReader, clock: CallClock) -> None:
+        """Read a streamed body until its reader has enough."""
+        for chunk in self._chunks(response):
+            had = reader.parts
+            if reader.take(chunk):
+                return
+            if reader.parts > had:
+                clock.begin_gap(reader.is_silent)
 
     def _read(self, response: Any, max_bytes: int) -> bytes:
         chunks = []
@@ -198,15 +226,45 @@ def http_libraries() -> tuple[ModuleType, ModuleType]:
     return import_module("httpx"), import_module("httpcore")
 
 
-class _CallClock:
+def _missing_part(limits: TimeLimits, reader: StreamReader | None) -> str:
+    """Return which part of a reply did not come in time, and the option that gives it more."""
+    if reader is None:
+        return f"no whole reply within {limits.first_s:g} s (--first-timeout-s)"
+    if not reader.parts or reader.is_silent:
+        return f"no reply, or next part of one, within {limits.first_s:g} s (--first-timeout-s)"
+    return f"no further part of a reply within {limits.gap_s:g} s (--timeout-s)"
+
+
+class CallClock:
     """Deadline of the current call, and whether sending has begun."""
 
-    until = 0.0
-    is_sent = False
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """`now` returns monotonic seconds."""
+        self._now = now
+        self._until = 0.0
+        self._limits = TimeLimits(0.0)
+        self.is_sent = False
+
+    def begin(self, limits: TimeLimits) -> None:
+        """Begin a call, whose first part is awaited."""
+        self._until = self._now() + limits.first_s
+        self.is_sent = False
+        self._limits = limits
+
+    def begin_gap(self, is_silent: bool) -> None:
+        """Wait for the next part of a reply."""
+        limits = self._limits
+        limit_s = limits.first_s if is_silent else limits.gap_s
+        self._until = self._now() + limit_s
+
+    @property
+    def is_over(self) -> bool:
+        """True if the deadline has passed."""
+        return self._now() >= self._until
 
     def seconds_left(self) -> float:
         """Return the seconds left; never 0, which would make a socket non-blocking."""
-        return max(self.until - time.monotonic(), 1e-3)
+        return max(self._until - self._now(), 1e-3)
 
 
 class _TimedStream:
@@ -214,7 +272,7 @@ class _TimedStream:
     are ignored.
     """
 
-    def __init__(self, stream: Any, clock: _CallClock, httpcore: ModuleType) -> None:
+    def __init__(self, stream: Any, clock: CallClock, httpcore: ModuleType) -> None:
         self._stream = stream
         self._clock = clock
         self._httpcore = httpcore
@@ -222,7 +280,7 @@ class _TimedStream:
         self.get_extra_info = stream.get_extra_info
 
     def read(self, max_bytes: int, timeout: float | None = None) -> Any:  # noqa: ARG002 - the clock says
-        if time.monotonic() >= self._clock.until:
+        if self._clock.is_over:
             raise self._httpcore.ReadTimeout
         return self._stream.read(max_bytes, self._clock.seconds_left())
 
@@ -246,7 +304,7 @@ class _TimedStream:
 class _TimedBackend:
     """Network backend for httpcore. The waits of its streams end at the clock's deadline."""
 
-    def __init__(self, httpcore: ModuleType, clock: _CallClock) -> None:
+    def __init__(self, httpcore: ModuleType, clock: CallClock) -> None:
         self._httpcore = httpcore
         self._plain = httpcore.SyncBackend()
         self._clock = clock
@@ -270,7 +328,7 @@ class _ConnectionLane:
     """A pool of one connection, together with its clock. One call at a time uses it."""
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
-        self.clock = _CallClock()
+        self.clock = CallClock()
         self.pool: Any = httpcore.ConnectionPool(
             ssl_context=ssl_context,
             proxy=proxy,

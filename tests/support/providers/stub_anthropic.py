@@ -113,9 +113,6 @@ class AnthropicWire:
         check_range(body["max_tokens"], "max_tokens", 1, 10**7)
         check_range(body.get("temperature"), "temperature", 0, 1)
 
-        if body.get("stream"):
-            raise Refused("The stub does not stream.", param="stream")
-
         tools, choice = _tools(body)
         if options.tools == "refused" and tools:
             raise Refused(

@@ -72,6 +72,8 @@ class StubOptions:
     refuses: tuple[str, ...] = ()
     # after this many whole answers, all further requests wait until `Stub.go_on`
     hold_after: int | None = None
+    # whether Chat Completions stream what is asked for as a stream; other wires ignore the wish
+    streams: bool = False
 
 
 class Refused(Exception):

@@ -57,6 +57,7 @@ _BOTH = {
     "parallel_tool_calls": bool,
     "store": bool,
     "stream": bool,
+    "stream_options": dict,
     "user": str,
     "metadata": dict,
     "service_tier": str,
@@ -116,9 +117,6 @@ class OpenAIWire:
         check_supported(body, options)
         check_range(body.get("temperature"), "temperature", 0, 2)
         check_range(body.get("top_p"), "top_p", 0, 1)
-
-        if body.get("stream"):
-            raise Refused("The stub does not stream.", param="stream")
 
         if "parallel_tool_calls" in body and not body.get("tools"):
             raise Refused(

@@ -36,6 +36,7 @@ from support.providers.stub_google import GoogleWire
 from support.providers.stub_hostile import HOSTILE, ODD, Spoilt
 from support.providers.stub_neutral import KEY, Answer, Asked, Refused, StubOptions, decide
 from support.providers.stub_openai import ChatWire, ResponsesWire
+from support.providers.stub_streams import stream_of
 
 __all__ = ["KEY", "FaultPlan", "Seen", "Stub", "StubOptions", "running_stub", "skip_without_sdks"]
 
@@ -216,6 +217,9 @@ class Stub:
             raise ConnectionResetError("the client has gone")
 
         self._note(seen, fault or "answered", is_answered=True)
+        if self.options.streams and wire.name == "chat" and body.get("stream"):
+            events = {"Content-Type": "text/event-stream"}
+            return await _send(request, 200, stream_of(json.loads(payload)), events)
 
         return await _send(request, 200, payload)
 

@@ -25,6 +25,7 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import is_cacheable, request_key, tool_texts
 from ktdeval.errors import StoreError
 from ktdeval.harness import ModelTraits
+from ktdeval.harness.call_params import TRANSPORT
 from ktdeval.harness.chat_messages import (
     CallParams,
     Message,
@@ -116,7 +117,7 @@ def test_cache_key_depends_on_exactly_what_can_change_a_reply():
         "listener",
         "run_params",  # of what `own` replaced it is part of the key
     }
-    assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, "timeout_s"}
+    assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, *TRANSPORT}
 
     calls = (("c9", "quote", "{}"), ("c1", "quote", "[]"), ("c1", "quote", "{}", Opaque("p", "d")))
     requests = [
@@ -184,7 +185,7 @@ def test_a_key_is_the_hash_of_one_object_of_canonical_json():
             "params": {
                 name: value
                 for name, value in asdict(request.params).items()
-                if name != "timeout_s" and value is not None
+                if name not in TRANSPORT and value is not None
             },
         }
         for name in ("predictions", "places"):

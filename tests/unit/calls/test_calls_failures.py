@@ -146,6 +146,19 @@ def test_a_failure_of_the_model_or_the_request_is_a_typed_failure_of_its_step(ru
     assert not run.stop.is_set()
 
 
+def test_the_first_time_out_is_one_line_at_once_that_names_the_option(run, caplog):
+    late = ModelError("timeout", "m: no further part of a reply within 120 s (--timeout-s)")
+    model = ScriptedModel(lambda text, attempt: late if attempt <= 3 else reply_to(text))
+    client = run.client(model)
+
+    for text in "ab":
+        client.for_episode("e1").reply(ask(text))
+
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("m: no further part of a reply within 120 s (--timeout-s); each")
+    assert "run the same command again with a longer limit (shown once)" in line
+
+
 def test_a_refusal_of_every_call_stops_the_run_and_is_booked(run):
     error = ProviderError("scripted: the key is refused; set SCRIPTED_API_KEY")
     model = failing(error)

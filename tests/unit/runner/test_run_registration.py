@@ -109,7 +109,7 @@ def test_a_run_names_its_registration_verifies_and_stays_under_it(
     assert (card.registration, card.mask_key) == (manifest.registration, KEY) == (drawn.id, KEY)
     assert {spec.mask_key for spec in manifest.specs} == {KEY}
     # the wait for a reply is free
-    assert {spec.call["timeout_s"] for spec in manifest.specs} == {5.0}
+    assert not any("timeout_s" in spec.call for spec in manifest.specs)
     assert verify_card(path, load_plugins(), {}).findings == ()
 
     before = (run / "manifest.json").read_bytes()

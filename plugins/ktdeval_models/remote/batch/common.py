@@ -34,7 +34,7 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.values import JsonValue, dumps_compact
 from ktdeval_models.remote.streams.assembly import object_or_empty
-from ktdeval_models.remote.transport import HttpRequest, json_content
+from ktdeval_models.remote.transport import HttpRequest, TimeLimits, json_content
 
 if TYPE_CHECKING:
     from ktdeval_models.remote.base import RemoteAdapter
@@ -123,7 +123,7 @@ class AdapterBatches:
         caller = self.adapter.caller
         url = f"{self.adapter.endpoint}{path}"
         request = HttpRequest(method, url, content, kind=kind, max_bytes=_MAX_RESULT_BYTES)
-        answer = self.adapter.client.send(request, _TIMEOUT_S, caller)
+        answer = self.adapter.client.send(request, TimeLimits(_TIMEOUT_S), caller)
         if 200 <= answer.status < 300:
             return answer.content
         raise error_of(refusal_of(answer.status, answer.content, answer.headers), caller)

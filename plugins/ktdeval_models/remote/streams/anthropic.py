@@ -19,6 +19,7 @@ from ktdeval_models.remote.streams.assembly import (
 )
 from ktdeval_models.remote.streams.events import StreamEvent
 
+_THOUGHTS: Final = ("thinking", "redacted_thinking")
 _INPUT: Final = "partial_json"
 _GROWING: Final = ("text", "thinking", "signature", _INPUT)  # texts of a block and of its deltas
 
@@ -71,6 +72,7 @@ class MessageAssembler(StreamAssembler):
 
     def _open(self, index: int, block: Mapping[str, Any]) -> None:
         self._blocks[index] = dict(block)
+        self.begin_silence(block.get("type") in _THOUGHTS)
         if block.get("type") == "tool_use":
             self.say_call(index, "", block.get("name"))
         self.say("text", block.get("text"))

@@ -36,6 +36,8 @@ class StreamAssembler:
         self.hear = hear
         self.loads = loads
         self._reader = EventReader()
+        self.parts = 0  #: number of texts, thoughts, pieces of calls and hidden thoughts so far
+        self.is_silent = False  #: whether the model reasons now without a word
         self._size = 0
         self._is_over = False
         self._error: Mapping[str, Any] | None = None
@@ -75,13 +77,21 @@ class StreamAssembler:
     def say(self, kind: Literal["text", "thought"], text: Any) -> None:
         """Pass a non-empty text or thought to the listener."""
         if isinstance(text, str) and text:
+            self.parts += 1
             self.hear(ReplyPiece(kind, text))
+
+    def begin_silence(self, is_silent: bool) -> None:
+        """Note that hidden reasoning begins, or has ended."""
+        if is_silent or self.is_silent:
+            self.parts += 1
+        self.is_silent = is_silent
 
     def say_call(self, index: int, arguments: Any, name: Any = "") -> None:
         """Pass another piece of a call to the listener: its arguments, or its name."""
         text = arguments if isinstance(arguments, str) else ""
         more_of_name = name if isinstance(name, str) else ""
         if text or more_of_name:
+            self.parts += 1
             self.hear(ReplyPiece("call", text, index, more_of_name))
 
     def take(self, chunk: bytes) -> bool:
@@ -136,6 +146,10 @@ class StreamAssembler:
         if not isinstance(body, dict):
             raise BodyError("an event of the streamed reply is not a JSON object")
         return body
+
+
+def unheard(_: ReplyPiece) -> None:
+    """Hear a piece of a reply that nobody watches."""
 
 
 def _as_json(value: Any) -> bytes:

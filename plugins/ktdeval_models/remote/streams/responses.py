@@ -46,6 +46,8 @@ class ResponsesAssembler(StreamAssembler):
             self.say(_SPOKEN[kind], body.get("delta"))
         elif kind == "response.function_call_arguments.delta":
             self.say_call(index, body.get("delta"))
+        elif item.get("type") == "reasoning":
+            self.begin_silence(kind == "response.output_item.added")
         elif kind == "response.output_item.added" and item.get("type") == "function_call":
             self.say_call(index, "", item.get("name"))
 

@@ -30,14 +30,16 @@ from ktdeval.cards.table_types import (
     Grid,
     Report,
     clean,
+    count,
     percent,
     points,
     share_of,
+    tally,
     word_grid,
 )
 from ktdeval.stats.data_limits import ONE_DAY, annualisation_problem
 from ktdeval.stats.metric import never_in
-from ktdeval.task_api.scoring import VERDICT
+from ktdeval.task_api.scoring import FAILURE_MODES, VERDICT
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
 
 _LONGEST_POLICY = 22  # characters; tables fit in 80 columns
@@ -53,7 +55,12 @@ def trading_report(card: TradingCard) -> Report:
 
 def scoring_report(card: ScoringCard) -> Report:
     """Return the report on a valid scoring card."""
-    sentences = (*account_claims(card), *verdict_claims(card), *score_bounds_notes(card))
+    sentences = (
+        *account_claims(card),
+        *verdict_claims(card),
+        *failure_mode_claims(card),
+        *score_bounds_notes(card),
+    )
     return assemble_report(card, (_scores_grid(card),), _scoring_notes(card), sentences)
 
 
@@ -391,6 +398,24 @@ def verdict_claims(card: ScoringCard) -> Iterator[str]:
         sentence = card.scores[name].detail.get(VERDICT)
         if isinstance(sentence, str):
             yield f"{clean(name)}: {clean(sentence)}."
+
+
+def failure_mode_claims(card: ScoringCard) -> Iterator[str]:
+    """Yield a sentence for each score on what its answers got wrong, by kind, if it counts that."""
+    for name in card.score_order:
+        score = card.scores[name]
+        modes = score.detail.get(FAILURE_MODES)
+        if not isinstance(modes, Mapping):
+            continue
+
+        counts = {
+            clean(str(mode)).replace("_", " "): number
+            for mode, number in modes.items()
+            if type(number) is int and number > 0
+        }
+        if counts:
+            answers = count(score.n, "answer")
+            yield f"{clean(name)}: what {answers} lost points by: {tally(counts)}."
 
 
 def score_bounds_notes(card: ScoringCard) -> Iterator[str]:

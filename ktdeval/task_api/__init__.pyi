@@ -25,6 +25,7 @@ from ktdeval.task_api.sample_files import (
     write_samples as write_samples,
 )
 from ktdeval.task_api.scoring import (
+    FAILURE_MODES as FAILURE_MODES,
     VERDICT as VERDICT,
     AnswerRecord as AnswerRecord,
     Environment as Environment,

@@ -116,6 +116,11 @@ VERDICT: Final = "verdict"
 The printed card shows it first.
 """
 
+FAILURE_MODES: Final = "failure_modes"
+"""Key in the detail of a score for what its answers got wrong: kind -> number of answers. The printed
+card shows it first, because harness failures are only about calls and forms.
+"""
+
 Unanswered = Literal["worst", "left_out"]
 """Figure that a score assigns to a sample without a valid answer."""
 

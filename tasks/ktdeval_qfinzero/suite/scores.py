@@ -14,6 +14,7 @@ import numpy as np
 
 from ktdeval.stats import Interval, studentised_mean, wilson
 from ktdeval.task_api import (
+    FAILURE_MODES,
     UNANSWERED,
     AnswerRecord,
     Score,
@@ -90,7 +91,7 @@ def _overall(put: Sequence[AskedItem], rules: Rules) -> Score:
     detail: dict[str, JsonValue] = {
         "other_rules": {"rules": other, **others},
         **_figures_by_stratum(asked, figures),
-        "failure_modes": _name_counts(modes),
+        FAILURE_MODES: _name_counts(modes),
         "without_call": sum(each.no_call for each in graded),
         "without_submission": len(asked) - len(graded),
         "ids": {

@@ -562,6 +562,20 @@ Notes
     assert "All scoring tasks" not in plain_text(summary_lines([typed(made) for made in trading]))
 
 
+def test_a_card_of_questions_says_first_what_its_answers_got_wrong() -> None:
+    """Calls and forms may be without failure while every answer is wrong."""
+    made = scoring_card()
+    line = made["scores"]["right_name"]
+    line["detail"] = {"failure_modes": {"missing_call": 2, "wrong_value": 3, "extra_call": 0}}
+    text = " ".join(text_of(made).partition("Scores")[0].split())
+
+    expected = f"what {line['n']} answers lost points by: wrong value 3, missing call 2."
+    assert f"right_name: {expected}" in text
+
+    line["detail"] = {"failure_modes": {"\x1b[2J": "many"}}
+    assert "lost points" not in text_of(made)
+
+
 def test_tables_fit_a_terminal_of_80_columns() -> None:
     made = card((0, 1, 2), {1})
     made["model"]["name"] = "a-house-with-a-long-name/a-model-with-a-long-name-2025-08-07"

@@ -288,7 +288,7 @@ class LiveStep:
             return "failed", f"{record.provenance}: {failures}"
 
         self._chain.append(record.commitment(), in_text(now))
-        self.report.decided.append(f"{one.name}: {count(len(record.orders), 'order')}")
+        self.report.decided.append(f"{one.name}: {record.words}")
         return None
 
     def _note_unpublished(self) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import UNSET, UnsetType
 
+from ktdeval.cards import count, tally
 from ktdeval.errors import StoreError
 from ktdeval.harness import Decision, StepCounts, TranscriptEntry
 from ktdeval.market import MarketSnapshot
@@ -51,6 +52,17 @@ class DecisionRecord(Value):
     memory: JsonValue
     shown: tuple[str, ...]  #: handles that the mask had shown so far
 
+    @property
+    def words(self) -> str:
+        """Number of orders, with what was refused, repaired or failed before them."""
+        words = count(len(self.orders), "order")
+        if self.provenance == "model_after_retry":
+            words += " after a retry"
+        if any(self.counts.failures.values()):
+            words += f" (failures: {tally(self.counts.failures)})"
+
+        return words
+
     def commitment(self) -> Decided:
         """Return the hashes that are published before the fills."""
         asked = self.question
@@ -74,7 +86,7 @@ class DecisionRecord(Value):
         return content_hash([self.question.salt, part, content])
 
 
-_ANSWERS = ("reply", "error")
+_ANSWERS = ("reply", "error", "answered")
 """Fields of a recorded call that came from the model."""
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ktdeval.harness import StepCounts, TranscriptEntry
 from ktdeval.registry import Plugins
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.deciding.beginning import begin
 from ktdeval_live.deciding.past_replay import InlineAsker, SetClock
 from ktdeval_live.deciding.step import DueDecision, LiveStep, Problem, StepReport
+from ktdeval_live.record.decision_records import DecisionRecord, Question
 from ktdeval_live.record.folder import LiveFolder
 from support.live.live_plans import entrants, plan_of
 
@@ -94,3 +97,32 @@ def test_nobody_is_asked_after_its_cutoff(tmp_path: Path, plugins: Plugins) -> N
 
     causes = [line.partition(": ")[2] for line in report.gaps]
     assert sorted(causes) == ["deadline"] * 4 + ["late"]
+
+
+@pytest.mark.parametrize(
+    ("provenance", "failures", "words"),
+    [
+        ("model", {}, "0 orders"),
+        ("model_after_retry", {"constraint": 3}, "0 orders after a retry (failures: constraint 3)"),
+        ("model", {"silent_role": 11}, "0 orders (failures: silent_role 11)"),
+    ],
+)
+def test_a_day_without_orders_names_what_failed_before(
+    provenance: Any, failures: dict[str, int], words: str
+) -> None:
+    counts = StepCounts(failures=failures).record()
+    question = Question(entrant="a", market="m", day="2024-05-30", step=0, data="d", salt="s")
+    record = DecisionRecord(
+        question=question,
+        asked_at=of_text(CLOSE),
+        answered_at=of_text(CLOSE),
+        provenance=provenance,
+        orders=(),
+        overall_reason="",
+        counts=counts,
+        transcript=TranscriptEntry(step=0, exchanges=(), submission=None),
+        memory=None,
+        shown=(),
+    )
+
+    assert record.words == words

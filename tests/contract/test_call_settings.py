@@ -4,6 +4,7 @@ providers do: OpenAI's reasoning models, llama.cpp's server, Gemini behind a pro
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +12,12 @@ import pytest
 
 from ktdeval.calls.http_errors import ParameterRefused
 from ktdeval.calls.tool_protocol_probe import choose_protocol
-from ktdeval.harness.chat_messages import CallParams
+from ktdeval.harness.chat_messages import CallParams, ModelRequest
 from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.runner.plans.plan import call_parameters
+from ktdeval_command.wire.gemini import read as read_gemini
 from support.providers.adapter_server import (
     LOOK,
     QUESTION,
@@ -216,3 +218,29 @@ def test_what_is_left_to_the_provider_is_not_sent(
     assert not sent & set(absent)
     if model.startswith("anthropic"):  # the API requires a limit
         assert body["max_tokens"] == 4096
+
+
+GEMINI_CLI = {
+    "contents": [{"role": "user", "parts": [{"text": "Decide."}]}],
+    "generationConfig": {"topP": 0.95, "thinkingConfig": {"thinkingBudget": 8192}},
+}
+
+
+def test_gemini_cli_keeps_its_thinking_budget_and_gets_no_limit_below_it() -> None:
+    """Its budget of 8,192 tokens would not fit ktdeval's usual limit of 4,096."""
+    own = read_gemini(json.dumps(GEMINI_CLI).encode(), "gemini-2.5-pro", streams=False).own
+    assert own is not None
+    run_params = CallParams(temperature=None, max_output_tokens=None, timeout_s=60)
+    request = ModelRequest(
+        QUESTION, params=own.applied_to(run_params), own=own, run_params=run_params
+    )
+    reply = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}
+    with prepared(Prepared({**reply, "usageMetadata": {"promptTokenCount": 9}})) as server:
+        args = {"base_url": server.address}
+        assert PLUGINS.make_model("google/gemini-2.5-pro", args).reply(request).content == "Hi"
+        (body,) = server.bodies
+
+    config = body["generationConfig"]
+    assert config["thinkingConfig"]["thinkingBudget"] == 8192
+    assert config["topP"] == 0.95
+    assert not {"temperature", "maxOutputTokens"} & config.keys()

@@ -21,13 +21,14 @@ PAGE = FOLDER.parents[1] / "docs" / "real-models.md"
 EFFECTS = FOLDER / "example_effect.csv"
 LEVEL = 0.95
 NONE = "–"
+NO_EVIDENCE = "no evidence"
 KINDS = ("code", "month", "close")
 SAYS = {"code": "which code", "month": "month up or down", "close": "close within 10 %"}
 RULES = {
-    "builtin/trivial": "first choice, shortest answer (rule)",
+    "builtin/trivial": "shortest answer, no call (rule)",
     "builtin/random": "random (rule)",
     "builtin/first_listed": "first listed (rule)",
-    "builtin/momentum": "momentum (rule)",
+    "builtin/memory": "a planted memory (rule)",
 }
 Rows = list[tuple[str, ...]]
 
@@ -209,14 +210,17 @@ def _floor_rows(found: Sequence[Record], cell: Any) -> Rows:
 
 
 def remembered(record: Record, kind: str) -> str:
-    """Return a share with its interval; where the control was failed, that it is no evidence."""
+    """Return a share with its interval, and what follows: where it is no evidence, why."""
     score = record.card["scores"][kind]
-    text = f"{_share(record, kind)}; chance {_percent(score['baseline'])}"
-    verdict = score["detail"].get("verdict", "")
-    if verdict.startswith("no evidence"):
-        return f"{text}: **no evidence**"
+    verdict, _, rest = score["detail"]["verdict"].partition(": ")
+    says = f"**{verdict}**"
+    if verdict == NO_EVIDENCE:
+        reason = re.split("[,;:]", rest)[0]
+        says += f" ({reason})"
+    if score["value"] is None:
+        return f"{NONE} {says}"
 
-    return text
+    return f"{_share(record, kind)}; guessing {_percent(score['baseline'])}: {says}"
 
 
 def _brier(record: Record, kind: str) -> str:

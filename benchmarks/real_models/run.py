@@ -36,8 +36,9 @@ def main() -> None:
     options.runs.mkdir(parents=True, exist_ok=True)
 
     for task, limit in stages_of(wanted, options.stages):
-        for rule in task.rules:
-            run_rule(Cell(rule, task, limit), options.runs)
+        if limit == task.stages[-1]:
+            for rule in task.rules:
+                run_rule(Cell(rule, task, limit), options.runs)
 
         for model in chosen:
             run_model(model, Cell(model.name, task, limit), options)

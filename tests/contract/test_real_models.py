@@ -120,14 +120,15 @@ def test_the_page_says_what_the_stored_cards_say() -> None:
     assert page.page(text, list(records.records())) == text
 
 
-def test_a_kind_whose_control_was_failed_is_no_evidence_on_the_page() -> None:
+def test_the_page_says_of_a_kind_what_its_card_says() -> None:
     for record in records.records():
         if not record.cell.task.name.startswith("memory_floor"):
             continue
         for kind in page.KINDS:
             verdict = record.card["scores"][kind]["detail"]["verdict"]
             cell = page.remembered(record, kind)
-            assert verdict.startswith("no evidence") == ("**no evidence**" in cell)
+            says = verdict.partition(": ")[0]
+            assert f"**{says}**" in cell
 
 
 @pytest.mark.slow
@@ -142,3 +143,14 @@ def test_no_table_has_a_return() -> None:
     for line in page.PAGE.read_text("utf-8").splitlines():
         if line.startswith("|"):
             assert "return" not in line.lower()
+
+
+def test_a_missed_control_is_no_evidence_and_its_reason_is_shown() -> None:
+    (record,) = (
+        record
+        for record in records.records()
+        if record.cell.name == "builtin-first_listed.memory_floor_bright.all"
+    )
+    assert page.remembered(record, "code") == (
+        "25 % (18 to 34), n = 100; guessing 25 %: **no evidence** (the control was failed)"
+    )

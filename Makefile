@@ -19,7 +19,7 @@ help:
 	@echo "make test-frameworks the agents of examples/agents by their frameworks, in an environment of their own (a gigabyte)"
 	@echo "make test-inspect ktdeval's tasks as evaluations of Inspect, with inspect-ai in an environment of its own"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
-	@echo "make test-llm    quick runs of a real, very small language model on this machine, in an environment of its own: a minute or two; LLM= adds the long ones: up to an hour on two busy cores"
+	@echo "make test-llm    quick runs of a real, very small language model on this machine, in an environment of its own: two minutes of processor time; LLM= adds the long ones: up to an hour on two busy cores"
 	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, a container, fuzzing"
 	@echo "make snapshots  write the snapshots of printed texts in tests again, after a meant change of wording"
 	@echo "make lint     ruff, mypy, import-linter, what each job makes one read, names, and wording"

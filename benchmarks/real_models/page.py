@@ -22,6 +22,7 @@ EFFECTS = FOLDER / "example_effect.csv"
 LEVEL = 0.95
 NONE = "–"
 NO_EVIDENCE = "no evidence"
+SIDES = ("BUY", "SELL", "HOLD")
 KINDS = ("code", "month", "close")
 SAYS = {"code": "which code", "month": "month up or down", "close": "close within 10 %"}
 RULES = {
@@ -72,7 +73,7 @@ def page(text: str, found: Sequence[Record]) -> str:
                 "example",
                 "n",
                 "its confidence",
-                "its side",
+                "weight 0.05",
                 "BUY",
                 "SELL",
                 "HOLD",
@@ -185,10 +186,9 @@ def _effect(
     """Return means over prompts: the mass of the example's figures, and of each side."""
     prompts = list(by_prompt.values())
     figure = {"confidence 0.3": "0.3", "confidence 0.9": "0.9"}.get(variant, "0.6")
-    side = variant if variant in ("SELL", "HOLD") else "BUY"
     cells = [str(len(prompts))]
 
-    for outcome in (f"confidence {figure}", side, "BUY", "SELL", "HOLD"):
+    for outcome in (f"confidence {figure}", "weight 0.05", *SIDES):
         known = [100 * prompt[outcome] for prompt in prompts if outcome in prompt]
         text = NONE
         if known:

@@ -35,7 +35,18 @@ _TICK_DECIMALS = 6  # digits of a limit in ticks; further digits are floating-po
 #: maximum units of a crypto asset in a fractional order; too small to be read as a timestamp
 _MAX_COINS = 10**11
 _MAX_STEPS = (1 << 63) - 1
-_KNOWN = {"universe": "no stock has this label; use labels exactly as shown"}
+# Feedback on each rule that is known to be broken at the close: what to do about the order. If a
+# model does it literally, the submission is accepted.
+_KNOWN: Mapping[str, str] = {
+    "universe": "no stock has this label; use a label exactly as it is shown, or leave the order out",
+    "holding": "nothing of it is held, so there is nothing to sell; leave the order out",
+    "position_limit": (
+        "more names would be held than are allowed; leave the order out, or sell all of another holding"
+    ),
+    "weight_limit": "the holding would exceed the largest weight of one name; order less",
+    "cash": "the orders before it leave no cash; leave the order out, or buy less before it",
+}
+_NO_LABEL = "no label was shown in this step; submit an empty list of orders"
 
 # When orders fill, by the venues' fill rule.
 _ORDERS: Mapping[FillRule, str] = {
@@ -380,14 +391,17 @@ def read_valid(
     return None, problem("bad_json", "(whole)", rule)
 
 
-def breaking(breaches: Sequence[RuleBreach]) -> Submission:
+def breaking(breaches: Sequence[RuleBreach], *, shows_labels: bool = True) -> Submission:
     """Return the feedback for an action that breaks rules known at decision time.
 
-    The feedback reports the order and the rule for each of the first breaches.
+    The feedback reports the order and the rule for each of the first breaches. `shows_labels` is
+    False if the model has seen no label in the step, so that every order must fail.
     """
     problems: list[dict[str, str]] = []
     for index, rule in breaches[:MAX_PROBLEMS]:
         explanation = _KNOWN.get(rule, REJECTIONS[rule])
+        if rule == "universe" and not shows_labels:
+            explanation = _NO_LABEL
         problems.append({"at": f"orders[{index}]", "rule": f"{rule}: {explanation}"})
 
     return _invalid("constraint", problems)

@@ -261,7 +261,7 @@ class StanceForm(SubmissionForm):
 
         others = sum(count for asset, count in counts.items() if asset not in self._assets)
         if others:
-            faults.append(f"has {others} for no asset shown; use labels exactly as shown")
+            faults.append(f"has {others} for no asset shown; leave out what is not shown")
 
         rule = "must have exactly one decision for each asset shown"
         return f"{rule}: {', '.join(faults)}"

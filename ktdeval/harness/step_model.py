@@ -78,7 +78,7 @@ class ModelPort:
             raise
 
         exchange["reply"] = reply.to_json()
-        self._submissions.receive(reply, sent.tools)
+        self._submissions.receive(reply, sent.tools, sent.messages)
         reply = with_offered_names(with_distinct_ids(reply), sent.tools)
         if request.may_submit and any(call.name == sent.submit_tool for call in reply.tool_calls):
             self._recorder.counts.submissions += 1

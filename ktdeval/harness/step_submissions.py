@@ -12,7 +12,7 @@ from msgspec import UNSET, structs
 from ktdeval.harness.action import breaking
 from ktdeval.harness.added_fields import without_added
 from ktdeval.harness.agent import Decision, Submission
-from ktdeval.harness.chat_messages import Reply, ToolSpec
+from ktdeval.harness.chat_messages import Message, Reply, ToolSpec
 from ktdeval.harness.reading import canonical_form
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_record import StepRecorder
@@ -38,14 +38,18 @@ class SubmissionPort:
         self._breaches = breaches
         self._received: set[str] = set()  # arguments of the model's calls, as received
         self._accepted: list[tuple[str, Submission]] = []
+        self._lens = parts.lens
+        #: the latest conversation; None if the session has not seen any
+        self._conversation: Sequence[Message] | None = None
         self.tool = parts.form.tool  #: the submit tool for this step
         #: narrower schema of the tool's arguments in this step; None if there is none
         self.schema: Schema | None = None
 
-    def receive(self, reply: Reply, tools: Sequence[ToolSpec]) -> None:
+    def receive(self, reply: Reply, tools: Sequence[ToolSpec], messages: Sequence[Message]) -> None:
         """Remember the arguments of a reply's calls as the model wrote them. For a submission, also
-        remember them as its tool reads them.
+        remember them as its tool reads them. `messages` are what the model was sent.
         """
+        self._conversation = messages
         for call in reply.tool_calls:
             self._received.add(call.arguments)
             offered = [tool for tool in tools if tool.name == call.name]
@@ -82,7 +86,7 @@ class SubmissionPort:
         breaches = () if self._breaches is None else self._breaches(submission.action)
         if breaches:
             self._recorder.count_failure("constraint")
-            return breaking(breaches)
+            return breaking(breaches, shows_labels=self._shows_labels())
 
         action = []
         for order in submission.action:
@@ -96,6 +100,14 @@ class SubmissionPort:
         )
         self._accepted.append((text, submission))
         return submission
+
+    def _shows_labels(self) -> bool:
+        """Return whether the conversation shows the label of an asset; True if it is unknown."""
+        if self._conversation is None:
+            return True
+
+        texts = [each.content for each in self._conversation if each.role != "assistant"]
+        return any(label in text for label in self._lens.shown for text in texts)
 
     def written_text(self, decision: Decision) -> str | None:
         """Return the arguments of the submission that the decision used, if the model wrote them

@@ -289,5 +289,5 @@ def test_feedback_names_the_assets_that_lack_a_decision_or_have_several() -> Non
     assert said() == f"{rule}: lacks {first}, {second}"
     assert said(first, first) == f"{rule}: lacks {second}, has more than one for {first}"
     assert said(first, second, "gold") == (
-        f"{rule}: has 1 for no asset shown; use labels exactly as shown"
+        f"{rule}: has 1 for no asset shown; leave out what is not shown"
     )

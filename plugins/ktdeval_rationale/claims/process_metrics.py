@@ -14,6 +14,7 @@ from ktdeval.registry import find_figure, table_metrics
 from ktdeval.stats import FunctionMetric, MetricValue, RecordedTranscript
 from ktdeval.values import JsonValue
 from ktdeval_rationale.claims.agreement import ClaimVerdict
+from ktdeval_rationale.claims.copied_figures import copied_figures, instruction_figures
 from ktdeval_rationale.claims.figure_claims import FigureClaim
 from ktdeval_rationale.claims.heeded_warnings import heeded_warnings
 from ktdeval_rationale.claims.reason_scores import ReasonScores, judge_by_facts
@@ -24,6 +25,7 @@ from ktdeval_rationale.claims.shown_facts import ShownFacts
 GROUP = "process"
 TABLE = Path(__file__).parents[1] / "process.csv"
 _MAX_EXAMPLES = 5
+_COPYABLE = ("confidence", "target_weight")
 
 
 @dataclass
@@ -43,6 +45,8 @@ class ProcessCounts:
     warned_of: Counter[str] = field(default_factory=Counter)
     research: Counter[bool] = field(default_factory=Counter)
     wrong: list[JsonValue] = field(default_factory=list)  #: first wrong figures, as examples
+    submitted: Counter[str] = field(default_factory=Counter)  #: values by field
+    copied: Counter[str] = field(default_factory=Counter)  #: those that equal a prompt's figure
 
     def add_step(self, step: RecordedStep) -> None:
         """Count the claims of one step."""
@@ -56,6 +60,12 @@ class ProcessCounts:
         for outcome in heeded_warnings(facts, step.orders, frozenset(named), step.plans):
             self.warnings[outcome.is_heeded] += 1
             self.warned_of[outcome.warning] += 1
+
+        instructions = instruction_figures(step.prompts)
+        for name in _COPYABLE:
+            figures = copied_figures(step.submitted, name, instructions)
+            self.submitted[name] += figures.values
+            self.copied[name] += figures.copied
 
         texts = [reason.text for reason in step.reasons]
         labels = [order.label for order in step.orders]
@@ -163,6 +173,20 @@ def research_used(transcript: RecordedTranscript) -> MetricValue:
     return _ratio(counts.research[True], counts.research.total(), "no research result", None)
 
 
+def confidence_copied(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of confidences that equal a figure of the instructions."""
+    return _copied(process_counts(transcript), "confidence", "no confidence was submitted")
+
+
+def weight_copied(transcript: RecordedTranscript) -> MetricValue:
+    """Return the share of target weights that equal a figure of the instructions."""
+    return _copied(process_counts(transcript), "target_weight", "no target weight was submitted")
+
+
+def _copied(counts: ProcessCounts, name: str, reason: str) -> MetricValue:
+    return _ratio(counts.copied[name], counts.submitted[name], reason, None)
+
+
 def _share(
     counts: ProcessCounts,
     part: int,
@@ -196,6 +220,8 @@ _FUNCTIONS: tuple[Callable[[RecordedTranscript], MetricValue], ...] = (
     order_agrees,
     warning_heeded,
     research_used,
+    confidence_copied,
+    weight_copied,
 )
 _BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 

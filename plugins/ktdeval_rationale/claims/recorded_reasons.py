@@ -37,6 +37,7 @@ class RecordedStep:
     prompts: Sequence[str]  #: texts sent to the model, without its own turns and tool results
     results: Sequence[str]  #: results of research tools, in order, without error messages
     plans: Sequence[Mapping[str, Any]]  #: rows of tested plans
+    submitted: Mapping[str, JsonValue]  #: the submission
 
 
 def recorded_steps(entries: Sequence[TranscriptEntry]) -> Iterator[RecordedStep]:
@@ -66,7 +67,7 @@ def _step(entry: TranscriptEntry, submitted: Mapping[str, JsonValue]) -> Recorde
                 prompts.append(message.content)
 
     reasons, orders = _reasons(submitted)
-    return RecordedStep(entry.step, reasons, orders, prompts, results, plans)
+    return RecordedStep(entry.step, reasons, orders, prompts, results, plans, submitted)
 
 
 def tool_result(text: str) -> Mapping[str, Any] | None:

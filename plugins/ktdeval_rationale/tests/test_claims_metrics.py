@@ -22,6 +22,7 @@ from ktdeval_rationale.claims.recorded_reasons import recorded_steps
 from support.accept.accept_runs import evaluate
 
 NAMES = (
+    "confidence_copied",
     "order_agrees",
     "reason_comparisons",
     "reason_right",
@@ -29,6 +30,14 @@ NAMES = (
     "reason_unplaced",
     "research_used",
     "warning_heeded",
+    "weight_copied",
+)
+OF_REASONS = (
+    "order_agrees",
+    "reason_comparisons",
+    "reason_right",
+    "reason_shown",
+    "reason_unplaced",
 )
 STATE = json.dumps(
     {
@@ -97,12 +106,34 @@ def test_a_step_with_two_orders_worked_by_hand() -> None:
 
 def test_metrics_are_null_with_a_reason_where_no_reason_was_written() -> None:
     silent = entry({"orders": []})
-    for name in NAMES[:5]:
+    for name in OF_REASONS:
         assert value(name, silent) == (None, 0, "no reason text")
 
     fallback = entry(None)
     assert value("research_used", fallback) == (None, 0, "no research result")
     assert not list(recorded_steps([fallback]))
+
+
+def test_confidences_of_the_prompts_example_are_counted_against_all_that_were_submitted() -> None:
+    """The example has 0.6 and 0.05; 0 and 1 are bounds, and 15.63 and 28.4 are the day's data."""
+    told = 'The confidence, from 0 to 1: {"target_weight": 0.05, "confidence": 0.6}. Or 0.65.'
+    orders = [
+        order("asset_0042", "BUY", "as in the example") | {"confidence": 0.6},
+        order("asset_0007", "BUY", "of my own") | {"confidence": 0.61, "target_weight": 0.1},
+        order("asset_0007", "SELL", "surely") | {"confidence": 1, "target_weight": 0},
+        order("asset_0007", "SELL", "a part") | {"confidence": 0.28, "target_weight": None},
+    ]
+    step = entry({"orders": orders})
+    step.exchanges[0]["sent"].insert(0, {"role": "system", "content": told})  # type: ignore[union-attr]
+
+    assert value("confidence_copied", step) == (0.25, 4, None)
+    assert value("weight_copied", step) == (pytest.approx(1 / 3), 3, None)
+
+
+def test_without_a_value_there_is_no_share_of_copies() -> None:
+    empty = entry({"orders": []})
+    assert value("confidence_copied", empty) == (None, 0, "no confidence was submitted")
+    assert value("weight_copied", empty) == (None, 0, "no target weight was submitted")
 
 
 @pytest.mark.parametrize("name", NAMES)

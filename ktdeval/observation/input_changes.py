@@ -34,6 +34,7 @@ Operation = Literal["set", "add", "times", "reversed", "shuffled"]
 
 ORDER = "order"  #: order of the candidates or of the universe
 LABELS = "labels"  #: handles of assets and industries
+TEXT = "text"  #: wording of the prompt: a text that another one replaces
 EACH = "each"  #: represents one change to each input that is shown
 DEALT: tuple[Operation, ...] = ("reversed", "shuffled")
 """Operations that permute the values shown among rows, so that each value stays one that the market
@@ -42,7 +43,7 @@ had.
 
 _FORM = (
     "FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of"
-    " asset_0042=1.5', order=shuffled, or each"
+    " asset_0042=1.5', order=shuffled, 'text of OLD=NEW', or each"
 )
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PER_CENT = re.compile(rf"({_NUMBER})\s*%")
@@ -70,14 +71,15 @@ class CannotChangeError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class InputChange:
-    """Change to one input. `field` is a candidate column, `SECTION.FIELD`, a whole section, `ORDER`
-    or `LABELS`.
+    """Change to one input. `field` is a candidate column, `SECTION.FIELD`, a whole section,
+    `ORDER`, `LABELS` or `TEXT`.
     """
 
     text: str  #: name of the change in reports
     field: str
     operation: Operation
-    stock: str = ""  #: handle of the only asset to change; empty: all assets
+    #: handle of the only asset to change; empty: all assets. Of `TEXT`: the text to replace
+    stock: str = ""
     number: float = 0.0  #: operand of `set`, `add` and `times`
     words: str = ""  #: text to set, instead of a number
 
@@ -109,6 +111,9 @@ def parse_change(text: str) -> InputChange:
     if field in ("label", LABELS):
         field = LABELS
 
+    if field == TEXT:
+        return _parse_rewording(stock, value, text)
+
     operation, number, words = _operation(value, text)
     name = f"{field} of {stock}" if stock else field
     change = InputChange(f"{name}={value}", field, operation, stock, number, words)
@@ -124,6 +129,15 @@ def parse_change(text: str) -> InputChange:
         )
 
     return change
+
+
+def _parse_rewording(old: str, new: str, text: str) -> InputChange:
+    if not old or max(len(old), len(new)) > _MAX_WORDS or not f"{old}{new}".isprintable():
+        raise UsageError(
+            f"--change {text!r:.100}: expected 'text of OLD=NEW', each of at most {_MAX_WORDS}"
+            " printable characters"
+        )
+    return InputChange(f"{TEXT} of {old}={new}", TEXT, "set", old, 0.0, new)
 
 
 def _operation(value: str, text: str) -> tuple[Operation, float, str]:

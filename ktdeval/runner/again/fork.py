@@ -27,6 +27,7 @@ from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.payload_types import Payload
 from ktdeval.observation.input_changes import (
     LABELS,
+    TEXT,
     CannotChangeError,
     ChangedPayloads,
     InputChange,
@@ -34,6 +35,7 @@ from ktdeval.observation.input_changes import (
 )
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.again.fork_document import ForkedDecision, ForkPlace
+from ktdeval.runner.again.reworded_model import RewordedModel
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory
 from ktdeval.runner.models.model_connection import EpisodeAccess
@@ -141,6 +143,8 @@ class Forker:
         if change.field == LABELS:
             self._check_labels(episode, spec, step)
             return None
+        if change.field == TEXT:
+            return None  # the agent adds to the prompt, which is known when the model is asked
 
         changed = self._change_step(episode, step, change, 0)
         episode.lens.show_changed(changed)
@@ -188,12 +192,19 @@ class Forker:
         called.
         """
         change = forked.change
-        episode = self._open_episode(spec, step, access.model, access.further)
+        model = access.model
+        further = access.further
+        reworded: RewordedModel | None = None
+        if change is not None and change.field == TEXT:
+            model = reworded = RewordedModel(access.model, change)
+            further = {name: RewordedModel(each, change) for name, each in further.items()}
+
+        episode = self._open_episode(spec, step, model, further)
         episode.draw_anew("fork", forked.variant, forked.sample)
         changed: ChangedPayloads | None = None
         if change is not None and change.field == LABELS:
             episode.lens.relabel(derive_seed(spec.mask_seed, change.text, forked.sample, bits=128))
-        elif change is not None:
+        elif change is not None and change.field != TEXT:
             changed = self._change_step(episode, step, change, forked.sample)
             episode.lens.show_changed(changed)
 
@@ -218,6 +229,12 @@ class Forker:
         if is_call_failure:
             failure = f"the call failed ({', '.join(sorted(counts.failures))})"
 
+        cells = 0
+        if reworded is not None:
+            cells = reworded.replaced
+        elif changed is not None:
+            cells = changed.cells
+
         return ForkedDecision(
             place=self.place(spec, step),
             variant=forked.variant,
@@ -226,7 +243,7 @@ class Forker:
             provenance=decision.provenance,
             weights=self.weights(spec, step, decision.action),
             sides=self._sides(decision.action),
-            cells=0 if changed is None else changed.cells,
+            cells=cells,
             differences={} if changed is None else self._differences(changed),
             input_tokens=counts.input_tokens,
             output_tokens=counts.output_tokens,

@@ -276,3 +276,30 @@ def test_a_model_behind_a_network_is_asked_through_its_budget_and_record(
     assert "0 decisions to ask, 8 on record" in err
     assert json.loads(again) == report
     assert stub.answers - before == made
+
+
+def test_a_fork_of_the_prompts_wording_replaces_that_text_alone(
+    forker: Forker, folder: RunFolder
+) -> None:
+    before = asked(forker, folder, 0, None)
+    after = asked(forker, folder, 0, "text of <your probability>=0.6")
+    assert before.count("<your probability>") == 1
+    assert after == before.replace("<your probability>", "0.6")
+
+
+def test_a_text_that_the_prompt_lacks_is_a_failure_and_no_call(
+    forker: Forker, folder: RunFolder
+) -> None:
+    model = Listening()
+    (spec,) = folder.manifest.specs
+    access = EpisodeAccess(model, ModelAccess(model, None).for_episode(spec, print).counter)
+    decision = forker.ask(spec, 0, Forked(parse_change("text of no such words=0.6"), 0), access)
+    assert decision.failure is not None
+    assert "the prompt does not contain this text" in decision.failure
+    assert not model.asked
+
+
+@pytest.mark.parametrize("change", ["text=0.6", f"text of a={'b' * 201}"])
+def test_a_rewording_without_a_text_or_too_long_is_refused(change: str) -> None:
+    with pytest.raises(UsageError, match="expected 'text of OLD=NEW'"):
+        parse_change(change)

@@ -15,12 +15,11 @@ from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT
 from ktdeval.cards.fields.episode_parts import Finished, RoleUsage
 from ktdeval.cards.fields.fact_types import FurtherModelPart
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
+from ktdeval.cards.fields.reply_sums import add_roles
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count, dollars
-from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
+from ktdeval.harness.chat_messages import Usage
 from ktdeval.harness.step_record import SILENT_ROLE
-
-_SUMMED = ("calls", "failed", "empty", "turns", "silent", "uncounted", *USAGE_FIELDS)
 
 
 class RoleCost(RoleUsage, frozen=True, kw_only=True):
@@ -29,17 +28,6 @@ class RoleCost(RoleUsage, frozen=True, kw_only=True):
     #: cost of the tokens in US dollars, paid now or cached; null if the price or the tokens are
     #: unknown
     usd: NonNegative | None
-
-
-def add_roles(usages: Iterable[RoleUsage]) -> list[RoleUsage]:
-    """Return the totals by role and model, in the order of first occurrence."""
-    sums: dict[tuple[str, str], dict[str, int]] = {}
-    for usage in usages:
-        total = sums.setdefault((usage.role, usage.model), dict.fromkeys(_SUMMED, 0))
-        for name in _SUMMED:
-            total[name] += getattr(usage, name)
-
-    return [RoleUsage(role=role, model=model, **total) for (role, model), total in sums.items()]
 
 
 # ---- roles without an answer

@@ -4,13 +4,14 @@ named, taken from the transcripts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.cards.fields.base_types import Problem
-from ktdeval.cards.fields.episode_parts import Finished, Served
+from ktdeval.cards.fields.episode_parts import Finished
 from ktdeval.cards.fields.recorded_facts import AnyFacts
+from ktdeval.cards.fields.reply_sums import add_served
 from ktdeval.cards.table_types import count
 
 
@@ -28,28 +29,6 @@ def is_of_another_model(facts: AnyFacts) -> bool:
 
     calls = facts.provenance.calls
     return calls is not None and calls.are_of_another_model(facts.model.name.partition("/")[2])
-
-
-def add_served(parts: Iterable[Served]) -> list[Served]:
-    """Return reply counts summed by model and name, sorted by model and name."""
-    groups: dict[tuple[str, str], list[Served]] = {}
-    for part in parts:
-        groups.setdefault((part.model, part.name), []).append(part)
-
-    return [_add_up(group) for _, group in sorted(groups.items())]
-
-
-def _add_up(group: Sequence[Served]) -> Served:
-    own_settings = set(chain.from_iterable(part.own_settings for part in group))
-    not_applied = set(chain.from_iterable(part.not_applied for part in group))
-    return Served(
-        model=group[0].model,
-        name=group[0].name,
-        replies=sum(part.replies for part in group),
-        looked_up=sum(part.looked_up for part in group),
-        own_settings=sorted(own_settings),
-        not_applied=sorted(not_applied),
-    )
 
 
 def lacks_own_settings(episodes: Iterable[Finished]) -> bool:

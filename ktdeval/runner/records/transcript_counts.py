@@ -9,8 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.episode_parts import RoleUsage, Served
-from ktdeval.cards.fields.roles import add_roles
-from ktdeval.cards.fields.served import add_served
+from ktdeval.cards.fields.reply_sums import add_roles, add_served
 from ktdeval.harness.chat_messages import LOOKED_UP, NO_USAGE, Message, Reply
 from ktdeval.harness.external_acts import Isolation, ShownPart
 from ktdeval.harness.own_settings import APPLIED, NOT_APPLIED, noted_settings

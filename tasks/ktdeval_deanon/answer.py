@@ -43,6 +43,8 @@ _BOARD_WORDS = {
     Board.BSE: re.compile(r"\bbse\b|\bbeijing\b|北交|北证|北京证券"),
 }
 _CODES = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*", re.IGNORECASE)
+# labels of masks, with what stands around them
+_LABEL = re.compile(r"(?:asset|stock|sector|index|day)_[+-]?[0-9]+", re.ASCII | re.IGNORECASE)
 _ALTERNATIVES = re.compile(r"[,;/|()\[\]（），、；]")
 _SECTOR_FILLERS = frozenset(
     {
@@ -73,6 +75,25 @@ def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
     tickers = convert_value(answer["tickers"], list[str])
     codes = [_code_in(text) for text in tickers[:MAX_TICKERS]]
     return tuple(dict.fromkeys(code for code in codes if code is not None))
+
+
+def is_stock_in_labels(answer: Mapping[str, JsonValue]) -> bool:
+    """Return whether an answer names the stock by labels of the mask alone. It repeats what it was
+    shown: that is no attempt to recover the stock, and neither a hit nor a miss.
+    """
+    texts = [text for text in convert_value(answer["tickers"], list[str]) if text.strip()]
+    return bool(texts) and all(map(_is_label, texts))
+
+
+def is_sector_in_labels(answer: Mapping[str, JsonValue]) -> bool:
+    """Return whether an answer names the industry by a label of the mask alone."""
+    return _is_label(_answer_text(answer, "sector"))
+
+
+def _is_label(text: str) -> bool:
+    """Return whether a text has a label of a mask, and no other word or number."""
+    rest, labels = _LABEL.subn("", unicodedata.normalize("NFKC", text))
+    return labels > 0 and not any(character.isalnum() for character in rest)
 
 
 def _answer_text(answer: Mapping[str, JsonValue], name: str) -> str:

@@ -11,11 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.stats import clopper_pearson_upper, poisson_binomial, wilson
-from ktdeval.task_api import AnswerRecord, Score, ScoreDefinition, unanswered_detail
+from ktdeval.task_api import (
+    VERDICT,
+    AnswerRecord,
+    Score,
+    ScoreDefinition,
+    unanswered_detail,
+)
 from ktdeval.values import JsonValue, convert_value, load_yaml
 
 LEVEL = 0.95
 UNPARSABLE = "unparsable_rate"
+IN_LABELS = "label_rate"
+STOCK_IN_LABELS = "stock_in_labels"
+SECTOR_IN_LABELS = "sector_in_labels"
+LEFT_OUT_BY: Mapping[str, str] = {
+    "ticker_top1": STOCK_IN_LABELS,
+    "ticker_top5": STOCK_IN_LABELS,
+    "joint": STOCK_IN_LABELS,
+    "sector": SECTOR_IN_LABELS,
+}
+"""Score -> mark of an answer that makes no attempt at it: it names the item by the mask's labels."""
 
 _SOURCE = "KTD-Fin, section 4.3 and Appendix K"
 _define = partial(
@@ -58,7 +74,7 @@ _CHANCES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
 
 def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
     """Return the probability that a random guess scores on one item (any score except
-    `unparsable_rate`) for a probe with these facts.
+    `unparsable_rate` and `label_rate`) for a probe with these facts.
 
     The guesser knows the day's index members and the board, which is shown. It draws its codes from
     the members on the board, and takes the industry of a member drawn in the same way. Its date is
@@ -76,6 +92,7 @@ def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
     return {
         **{name: _recovery(name, answered, silent) for name in _CHANCES},
         UNPARSABLE: _unparsable(records),
+        IN_LABELS: _label_rate(answered),
     }
 
 
@@ -83,18 +100,19 @@ def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score
     """Return one recovery rate with its breakdown.
 
     A probe whose gold answer is missing from the data (null score) doesn't count. The `silent`
-    probes, which have no valid answer, do not enter the rate; the detail gives the rate over all
-    probes if they had all missed, and if they had all hit.
+    probes, which have no valid answer, and answers in the mask's own labels do not enter the rate;
+    the detail gives the rate over all probes if they had all missed, and if they had all hit.
     """
     scored = [record for record in answered if record.scores[name] is not None]
+    labelled = _count_marks(LEFT_OUT_BY.get(name, ""), answered)
     if not scored:
-        return Score(
-            None,
-            0,
-            reason="no probe has a valid answer"
-            if not answered
-            else "the data contain no gold answer for any probe",
-        )
+        reason = "the data contain no gold answer for any probe"
+        if labelled:
+            reason = "every answer is a label of the mask, which is no attempt"
+        elif not answered:
+            reason = "no probe has a valid answer"
+
+        return Score(None, 0, reason=reason)
 
     hits = sum(bool(record.scores[name]) for record in scored)
     chances = [chance_of(name, record.facts) for record in scored]
@@ -105,9 +123,10 @@ def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score
         "by_window": _by_stratum("window", name, scored),
         "by_board": _by_stratum("board", name, scored),
     }
-    if silent:
-        n = len(scored) + silent
-        detail["with_unanswered"] = {"n": n, "low": hits / n, "high": (hits + silent) / n}
+    missing = silent + labelled
+    if missing:
+        n = len(scored) + missing
+        detail["with_unanswered"] = {"n": n, "low": hits / n, "high": (hits + missing) / n}
 
     if name == "ticker_top1":
         confidences: list[float] = []
@@ -150,6 +169,38 @@ def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str
         rates[stratum] = {"n": n, "successes": hits, "value": hits / n, **ends, "baseline": chance}
 
     return rates
+
+
+def _count_marks(mark: str, answered: Sequence[AnswerRecord]) -> int:
+    """Return how many answers have a mark."""
+    return sum(record.scores.get(mark) is True for record in answered)
+
+
+def _label_rate(answered: Sequence[AnswerRecord]) -> Score:
+    """Return the fraction of valid answers that name stock or industry by the mask's own labels."""
+    if not answered:
+        return Score(None, 0, reason="no probe has a valid answer")
+
+    stocks = _count_marks(STOCK_IN_LABELS, answered)
+    sectors = _count_marks(SECTOR_IN_LABELS, answered)
+    either = sum(
+        record.scores.get(STOCK_IN_LABELS) is True or record.scores.get(SECTOR_IN_LABELS) is True
+        for record in answered
+    )
+    n = len(answered)
+    detail: dict[str, JsonValue] = {
+        "successes": either,
+        "upper_95": clopper_pearson_upper(either, n, LEVEL),
+        "stock": stocks,
+        "industry": sectors,
+    }
+    if either:
+        detail[VERDICT] = (
+            f"of {n:,} answers, {stocks:,} name the stock and {sectors:,} the industry by the mask's"
+            " own labels; these are no attempts, and the rates leave them out"
+        )
+
+    return Score(either / n, n, wilson(either, n, LEVEL), detail=detail)
 
 
 def _unparsable(records: Sequence[AnswerRecord]) -> Score:

@@ -33,12 +33,20 @@ from ktdeval_deanon.answer import (
     ANSWER_FORM,
     board_of_answer,
     days_off,
+    is_sector_in_labels,
+    is_stock_in_labels,
     names_sector,
     sector_keys,
     tickers_of,
 )
 from ktdeval_deanon.attacker_prompt import ProbeBrief, prompt_hashes, prompt_text
-from ktdeval_deanon.recovery_rates import DEFINITIONS, summarise
+from ktdeval_deanon.recovery_rates import (
+    DEFINITIONS,
+    LEFT_OUT_BY,
+    SECTOR_IN_LABELS,
+    STOCK_IN_LABELS,
+    summarise,
+)
 
 DATE_MARGINS = (5, 20, 60)  #: Tolerances for a recovered date, in trading days
 
@@ -381,7 +389,8 @@ class DeanonSamples:
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, bool | None]:
         """Return which items an answer recovered, as booleans keyed by name. `sector` is null if
-        the data do not give the stock's sector.
+        the data do not give the stock's sector. What an answer names by labels of the mask alone is
+        null, too, and marked.
         """
         probe = self.probes[number]
         market = self._snapshot
@@ -393,7 +402,7 @@ class DeanonSamples:
             f"date_within_{margin}": off is not None and off <= margin for margin in DATE_MARGINS
         }
 
-        return {
+        scores: dict[str, bool | None] = {
             "ticker_top1": tickers[:1] == (code,),
             "ticker_top5": code in tickers,
             "board": board_of_answer(answer) is probe.board,
@@ -401,6 +410,15 @@ class DeanonSamples:
             **dates,
             "joint": code in tickers and dates["date_within_5"],
         }
+        in_labels = {
+            STOCK_IN_LABELS: is_stock_in_labels(answer),
+            SECTOR_IN_LABELS: is_sector_in_labels(answer),
+        }
+        for name, mark in LEFT_OUT_BY.items():
+            if in_labels[mark]:
+                scores[name] = None
+
+        return {**scores, **in_labels}
 
 
 class DeanonTask:

@@ -687,7 +687,7 @@ def test_a_field_that_leaves_the_channel_as_it_is_may_differ(
     ("round_digits", 3, "another mask (round_digits is none, the card's is 3)"),
     ("mask", "stock_blind", "another mask (kind is blinded, the card's is stock_blind)"),
     ("mode", "fixed_candidate", "another mode (open_research, the card's is fixed_candidate)"),
-    ("version", "9", "another task version ({version}, the card's is 9)"),
+    ("version", "999", "another task version ({version}, the card's is 999)"),
     ("family", "mine", "another task family (ktdfin, the card's is mine)"),
     ("harness", {}, "other limits (max_candidates is 30, the card's is none)"),
     (

@@ -30,6 +30,8 @@ from ktdeval_deanon.answer import (
     ANSWER_FORM,
     _industry_names,
     days_off,
+    is_sector_in_labels,
+    is_stock_in_labels,
     names_sector,
     tickers_of,
 )
@@ -340,6 +342,7 @@ def test_invalid_answers_are_counted_and_excluded_from_scores_and_chances(
     records += [record_of(samples, number, None, why) for number, why in failed.items()]
     summary = summary_of(records)
     lost = summary.pop("unparsable_rate")
+    assert summary.pop("label_rate").value == 0.0
 
     assert (lost.value, lost.n, lost.baseline) == (3 / 7, 7, None)
     assert lost.detail["by_provenance"] == {"error": 1, "fallback": 2}
@@ -361,6 +364,56 @@ def test_invalid_answers_are_counted_and_excluded_from_scores_and_chances(
     assert "no probe has a valid answer" in nothing["joint"].reason
     assert nothing["unparsable_rate"].value == 1.0
     assert summary_of([])["unparsable_rate"].value is None
+
+
+@on_each_row(
+    "tickers, sector, in_labels",
+    (["asset_9004"], "sector_43", (True, True)),
+    ([" asset_9004.", "asset_0012"], "Sector_43?", (True, True)),
+    (["asset_9004", "600519"], "sector_43 (banks)", (False, False)),
+    (["asset_9004 Kweichow Moutai"], "the 43rd sector", (False, False)),
+    ([], None, (False, False)),
+    (["", "Moutai"], "", (False, False)),
+)
+def test_an_answer_is_in_labels_if_it_says_nothing_else(
+    tickers: list[str], sector: str | None, in_labels: tuple[bool, bool]
+) -> None:
+    given = answer(tickers=tickers, sector=sector)
+    assert (is_stock_in_labels(given), is_sector_in_labels(given)) == in_labels
+
+
+def test_answers_in_labels_are_no_attempts_and_counted(samples: Any) -> None:
+    """By hand: of six answers one is right, and two name the stock by a label, two the industry, one
+    of them both.
+    """
+    given = [
+        gold(samples, 0),
+        answer(tickers=["000000"], sector="none"),
+        answer(),
+        answer(tickers=["asset_9004"], sector="none"),
+        answer(tickers=["asset_9004"], sector="sector_43"),
+        answer(tickers=["000000"], sector="sector_43"),
+    ]
+    records = [record_of(samples, number, each) for number, each in enumerate(given)]
+    summary = summary_of(records)
+
+    for name in ("ticker_top1", "ticker_top5", "joint", "sector"):
+        assert (summary[name].value, summary[name].n) == (1 / 4, 4), name
+        assert summary[name].interval == wilson(1, 4, 0.95)
+        bounds = {"n": 6, "low": 1 / 6, "high": 1 / 2}
+        assert summary[name].detail["with_unanswered"] == bounds
+
+    assert (summary["date_within_5"].n, summary["board"].n) == (6, 6)
+
+    labels = summary["label_rate"]
+    assert (labels.value, labels.n) == (1 / 2, 6)
+    assert (labels.detail["stock"], labels.detail["industry"]) == (2, 2)
+    assert "2 name the stock and 2 the industry" in str(labels.detail["verdict"])
+    assert "verdict" not in summary_of(records[:3])["label_rate"].detail
+
+    only = summary_of([record_of(samples, 0, answer(tickers=["asset_9004"], sector="sector_43"))])
+    assert only["ticker_top5"].value is None
+    assert only["ticker_top5"].reason == "every answer is a label of the mask, which is no attempt"
 
 
 def test_probes_without_a_gold_industry_do_not_count_for_it(samples: Any) -> None:

@@ -64,8 +64,8 @@ class TradingCard(TradingFacts, frozen=True):
 
     @property
     def what_failed(self) -> str:
-        """One line on failures, retries, held steps, refused orders and silent roles; empty if there
-        are none.
+        """One line on failures, retries, held steps, refused orders and silent roles; empty if nothing
+        failed.
         """
         return failure_words(self.decisions, self.failures, self.orders, self.episodes, self.STEP)
 
@@ -94,8 +94,8 @@ class ScoringCard(ScoringFacts, frozen=True):
 
     @property
     def what_failed(self) -> str:
-        """One line on failures, retries, samples without an answer and silent roles; empty if there
-        are none.
+        """One line on failures, retries, samples without an answer and silent roles; empty if nothing
+        failed.
         """
         return failure_words(self.decisions, self.failures, None, self.episodes, self.STEP)
 

@@ -47,7 +47,7 @@ def silence_claim(card: TradingCard | ScoringCard) -> str:
 
 
 def failure_claim(card: TradingCard | ScoringCard) -> str:
-    """Return the sentence on all failures and repairs; empty if there are none, or if nothing was
+    """Return the sentence on all failures and repairs; empty if nothing failed, or if nothing was
     decided (`silence_claim` then gives the failures).
     """
     words = card.what_failed

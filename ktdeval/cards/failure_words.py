@@ -21,7 +21,7 @@ def failure_words(
     episodes: Sequence[Finished],
     step: str,
 ) -> str:
-    """Return one line on all failures and repairs behind a card's figures; empty if there are none.
+    """Return one line on all failures and repairs behind a card's figures; empty if nothing failed.
 
     `orders` is None without an account. `step` is the name of a step, such as `sample`.
     """

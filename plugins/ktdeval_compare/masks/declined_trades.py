@@ -140,7 +140,7 @@ def _episode_outcome(episode: TradingEpisode) -> Outcome:
     decisions = episode.decisions
     if decisions.fallback or decisions.error or decisions.model_after_retry:
         return "not known"
-    if any(episode.failures.values()):  # a refused order or a failed tool is no prudence
+    if any(episode.failures.values()):  # refused orders and failed tools do not show prudence
         return "not known"
     return "declined"
 

@@ -92,9 +92,10 @@ Object.assign(
 
     /** Text of a card as it was submitted, byte for byte. */
     /** What failed, was repaired or was rejected on a card, in a line; empty if nothing did. */
-    function failedWords({decisions, failures, orders, roles = []}) {
+    function failedWords({kind, decisions, failures, orders, roles = []}) {
       const {fallback = 0, error = 0, model_after_retry: retried = 0} = decisions;
       const all = Object.values(decisions).reduce((sum, number) => sum + number, 0);
+      const steps = kt.plural(all, kind === "scoring" ? "sample" : "step");
       const silent = roles.reduce((sum, role) => sum + (role.silent || 0), 0);
       const turns = roles.reduce((sum, role) => sum + (role.turns || 0), 0);
       const {count} = format;
@@ -106,8 +107,8 @@ Object.assign(
       const named = kinds.map(([kind, n]) => `${kt.kindLabel("failures", kind)} ${count(n)}`);
       const failed = kinds.reduce((sum, [, number]) => sum + number, 0);
       return [
-        retried ? `${count(retried)} of ${count(all)} decided after a retry` : "",
-        fallback + error ? `${count(fallback + error)} of ${count(all)} not decided` : "",
+        retried ? `${count(retried)} of ${steps} decided after a retry` : "",
+        fallback + error ? `${count(fallback + error)} of ${steps} not decided` : "",
         silent ? `${count(silent)} of ${kt.plural(turns, "turn")} of roles without an answer` : "",
         failed ? `${kt.plural(failed, "failure")}: ${named.join(", ")}` : "",
         rejected

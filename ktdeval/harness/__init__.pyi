@@ -39,6 +39,7 @@ from ktdeval.harness.chat_messages import (
     LOOKED_UP as LOOKED_UP,
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
     NO_TOOL as NO_TOOL,
+    THOUGHTS_REFUSED as THOUGHTS_REFUSED,
     UNPARSED_CALL as UNPARSED_CALL,
     CallParams as CallParams,
     FinishReason as FinishReason,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ktdeval.harness.chat_messages import (
+    THOUGHTS_REFUSED,
     UNPARSED_CALL,
     ModelRequest,
     Reply,
@@ -325,6 +326,8 @@ class StepCounts:
             self.fail(_FINISH_FAILURES[reply.finish_reason])
         if UNPARSED_CALL in reply.notes:
             self.fail("unparsed_call")
+        if THOUGHTS_REFUSED in reply.notes:
+            self.fail("thoughts_refused")
 
     def record(self) -> CountsRecord:
         """Return the counts in the form used by step records."""

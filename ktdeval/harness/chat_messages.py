@@ -226,6 +226,8 @@ LOOKED_UP = "the provider says that it looked something up"
 """Note of a reply for which its provider reports a search, a page read or code run on its side."""
 UNPARSED_CALL = "a tool call was left in the text"
 """Note of a reply in which a server without a tool parser left a call where the model wrote it."""
+THOUGHTS_REFUSED = "earlier thoughts were rejected, and the request was sent without them"
+"""Note of a reply to a second try, after the provider rejected its own signatures of thoughts."""
 
 
 @dataclass(frozen=True, slots=True)

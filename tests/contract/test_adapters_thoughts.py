@@ -10,11 +10,21 @@ from typing import Any
 
 import pytest
 
+from ktdeval.calls import ProviderRefusal
 from ktdeval.calls.prompt_size import prompt_bytes
 from ktdeval.calls.record import reply_bytes, reply_of, request_key
-from ktdeval.errors import ProviderError
-from ktdeval.harness.chat_messages import Message, ModelRequest, Opaque, Reply, ToolCall
+from ktdeval.errors import ModelError, ProviderError
+from ktdeval.harness.agent import StepCounts
+from ktdeval.harness.chat_messages import (
+    THOUGHTS_REFUSED,
+    Message,
+    ModelRequest,
+    Opaque,
+    Reply,
+    ToolCall,
+)
 from ktdeval.registry import load_plugins
+from ktdeval_models.remote.refused_thoughts import rejects_thoughts
 from support.providers.adapter_server import (
     LOOK,
     QUESTION,
@@ -140,3 +150,85 @@ def test_leak_guard_withholds_identities_in_thoughts() -> None:
         turn = server.bodies[1]["messages"][2]
 
     assert turn["reasoning_content"] == "This must be [withheld], so I buy."
+
+
+# ---- signatures that a provider rejects
+
+SIGNED = {
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-x",
+    "content": [
+        {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+        {"type": "tool_use", "id": "a", "name": "get_snapshot", "input": {}},
+    ],
+    "stop_reason": "tool_use",
+    "usage": {"input_tokens": 9, "output_tokens": 4},
+}
+ENCRYPTED = {
+    "status": "completed",
+    "model": "m",
+    "output": [
+        {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAA"},
+        {"type": "function_call", "call_id": "a", "name": "get_snapshot", "arguments": "{}"},
+    ],
+    "usage": {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13},
+}
+REJECTED = {
+    "anthropic/claude-opus-4-5": (
+        SIGNED,
+        {"type": "invalid_request_error", "message": "messages.1.content.0: Invalid `signature` in `thinking` block"},
+        "c2ln",
+    ),
+    "openai/gpt-5": (
+        ENCRYPTED,
+        {"code": "invalid_encrypted_content", "message": "The encrypted content gAAA... could not be verified."},
+        "gAAA",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", REJECTED)
+def test_a_request_whose_signed_thoughts_are_rejected_is_sent_once_more_without_them(
+    model: str,
+) -> None:
+    answer, error, sealed = REJECTED[model]
+    replies = (Prepared(answer), Prepared({"error": error}, 400), Prepared(answer))
+    with prepared(*replies) as server:
+        asked = model_at(server, model)
+        first = asked.reply(ask(tools=(LOOK,)))
+        second = asked.reply(second_turn(first))
+
+    _, refused, accepted = map(json.dumps, server.bodies)
+    assert sealed in refused
+    assert sealed not in accepted
+    assert THOUGHTS_REFUSED in second.notes
+    assert THOUGHTS_REFUSED not in first.notes
+    assert [call.name for call in second.tool_calls] == ["get_snapshot"]
+
+    counts = StepCounts()
+    counts.add_reply(second)
+    assert counts.record().failures == {"thoughts_refused": 1}
+
+
+@pytest.mark.parametrize("model", REJECTED)
+def test_a_rejection_without_thoughts_to_leave_out_is_a_bad_request(model: str) -> None:
+    _, error, _ = REJECTED[model]
+    with prepared(Prepared({"error": error}, 400)) as server:
+        failure = failure_of(model_at(server, model), ask(tools=(LOOK,)))
+
+    assert isinstance(failure, ModelError)
+    assert failure.kind == "bad_request"
+    assert len(server.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Function call is missing a thought_signature in functionCall parts.",
+        "Expected `thinking` or `redacted_thinking`, but found `tool_use`: must start with a thinking block",
+        "max_tokens must be greater than thinking.budget_tokens",
+    ],
+)
+def test_a_refusal_of_something_else_is_no_rejection_of_thoughts(message: str) -> None:
+    assert not rejects_thoughts(ProviderRefusal(400, ("invalid_request_error",), message))

@@ -33,6 +33,7 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import (
     LOOKED_UP,
     MAX_TOKEN_COUNT,
+    THOUGHTS_REFUSED,
     UNPARSED_CALL,
     Listener,
     ModelRequest,
@@ -59,6 +60,7 @@ from ktdeval_models.remote.own_fields import OwnFields, OwnForm
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.prompt_caches import published_rules
 from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
+from ktdeval_models.remote.refused_thoughts import rejects_thoughts, without_thoughts
 from ktdeval_models.remote.request_headers import (
     RequestSigner,
     import_sdk,
@@ -111,6 +113,7 @@ class RemoteAdapter:
     meanings: Mapping[str, int] = {}  # this server's error codes: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
+    may_drop_thoughts = True  # whether a request is valid without the thoughts of earlier turns
     own_form = OwnForm("")  # how the adapter accepts settings that an agent's own program sends
     # parses the body of an answer; raises ValueError if the body is not JSON
     loads: Callable[[bytes], JsonValue] = staticmethod(loads_reply)
@@ -267,6 +270,7 @@ class RemoteAdapter:
         """Send the request in the forms that the server accepts; if refused, try the next form."""
         forms = self.forms.current()
         tried: list[str] = []
+        notes: tuple[str, ...] = ()
         stream = self._stream_of(request)
         asked = request
         fixed = (*self.params.extra_body, *self.params.omit)
@@ -289,6 +293,11 @@ class RemoteAdapter:
             if self.own.learn_refusal(refusal, request):
                 continue
 
+            has_thoughts = self.may_drop_thoughts and any(each.opaque for each in asked.messages)
+            if has_thoughts and rejects_thoughts(refusal):
+                asked, notes = without_thoughts(asked), (THOUGHTS_REFUSED,)
+                continue
+
             further = self.forms.after_refusal(forms, refusal, self.parts_of(body, request))
             if further is None:
                 return self._reply_or_raise(refusal, answer.content, body, tried)
@@ -300,7 +309,7 @@ class RemoteAdapter:
         reply = self._noted_if_unparsed(self._read(answer.content, request, body), request)
         sent = self.parts_of(body, request)
         self.forms.learn({part: forms[part] for part in sent})
-        notes = self.forms.notes(forms, sent)
+        notes += self.forms.notes(forms, sent)
         notes += self.own.notes(asked, request, self.untaken(body), fixed)
 
         return replace(reply, notes=(*reply.notes, *notes)) if notes else reply

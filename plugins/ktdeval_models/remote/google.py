@@ -82,6 +82,7 @@ class GoogleModel(RemoteAdapter):
     extra = "google"
     version = r"/v1(alpha|beta)?\Z"
     params: GoogleParams
+    may_drop_thoughts = False  # Gemini refuses a call without its own signature
     own_form = OwnForm("generate_content", ("none", "minimal", "low", "medium", "high"))
 
     def __init__(

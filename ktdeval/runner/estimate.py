@@ -47,11 +47,11 @@ from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import open_market
 from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.runner.plans.outside_agents import outside_note
-from ktdeval.runner.plans.plan import as_recorded, choose_tasks, make_plan
+from ktdeval.runner.plans.plan import Plan, as_recorded, choose_tasks, make_plan
 from ktdeval.runner.plans.plan_growth import growth_of
-from ktdeval.runner.records.leaderboard_registration import check_registered
+from ktdeval.runner.records.leaderboard_registration import DrawnKey, check_registered
 from ktdeval.runner.records.run_claim import check_vacant
-from ktdeval.runner.records.run_folder import mask_key_of, recorded_run
+from ktdeval.runner.records.run_folder import RunFolder, mask_key_of, recorded_run
 from ktdeval.runner.records.run_manifest import ANOTHER_RUN
 from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.rehearsals.context_check import context_warnings
@@ -102,6 +102,17 @@ class _TaskPart:
     estimate: TaskEstimate
 
 
+def _as_known(plan: Plan, drawn: DrawnKey | None, recorded: RunFolder | None) -> Plan:
+    """Return a plan with the episodes as a run records them. Raises UsageError if the plan differs
+    from the registered one.
+    """
+    if drawn is not None:
+        check_registered(plan.specs, drawn)
+    if recorded is None:
+        return plan
+    return replace(plan, specs=as_recorded(plan.specs, recorded.manifest.specs))
+
+
 class _Estimator:
     """Values shared by task estimates. `folder`: None if the run is new or would be refused."""
 
@@ -126,14 +137,8 @@ class _Estimator:
 
         config = replace(config, mask_key=config.mask_key or mask_key_of(recorded))
         asked = choices(self.further)
-        self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol, asked)
-        if drawn is not None:
-            check_registered(self.plan.specs, drawn)
-
-        if recorded is not None:
-            specs = as_recorded(self.plan.specs, recorded.manifest.specs)
-            self.plan = replace(self.plan, specs=specs)
-
+        planned = make_plan(config, plugins, tasks, snapshot, self.protocol, asked)
+        self.plan = _as_known(planned, drawn, recorded)
         manifest = run_manifest(config, self.plan, snapshot, remote, self.price, recorded)
         self.outside_note = outside_note(config, plugins)
         self.difference = ""
@@ -147,21 +152,24 @@ class _Estimator:
         latencies_s = self._read_calls()
 
         self.limits = None
-        self.speed: ServerSpeed | None = None
+        self.speed = self._server_speed()
         self.context = None
         if remote is not None:
             self.limits = CallLimits(
                 _reply_limit(config), config.timeout_s, latencies_s, self._cache_rules()
             )
-            if self.is_on_this_machine and self.folder is not None:
-                self.speed = server_speed(read_calls(self.folder.path))
-
             self.context = planned_context(config, remote)
 
         rehearsal = rehearse(self.plan.specs, lambda: EpisodeFactory(tasks, plugins, snapshot))
         self._check_rehearsed(rehearsal, plugins)
         steps = by_task(rehearsal)
         self.parts = [self._part(task, steps[task.name]) for task in tasks.values()]
+
+    def _server_speed(self) -> ServerSpeed | None:
+        """Return the speed of a server on this machine, as the run's calls so far show it."""
+        if self.remote is None or self.folder is None or not self.is_on_this_machine:
+            return None
+        return server_speed(read_calls(self.folder.path))
 
     def _cache_rules(self) -> PromptCacheRules | None:
         """Return the rules of the provider's prompt cache; the usual ones if they are unknown but

@@ -198,12 +198,7 @@ def prepare_run(
         rounds = open_rounds(access, config, tasks, rounds)
         config = access.config_as_sent(config)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol, choices(access.further))
-        had = () if recorded is None else recorded.manifest.specs
-        ids = () if shared is None else shared.episodes
-        plan = replace(plan, specs=under_known_ids(plan.specs, had, ids, config.timeout_s))
-        if drawn is not None:
-            check_registered(plan.specs, drawn)
-
+        plan = _as_known(plan, config, drawn, recorded, shared)
         manifest = run_manifest(config, plan, snapshot, models.remote, models.price, recorded)
         manifest = _with_further(manifest, config, access.further, recorded)
         if shared is not None and recorded is not None:
@@ -216,6 +211,24 @@ def prepare_run(
         undo.pop_all()
 
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop, rounds)
+
+
+def _as_known(
+    plan: Plan,
+    config: RunConfig,
+    drawn: DrawnKey | None,
+    recorded: RunFolder | None,
+    shared: SharedRun | None,
+) -> Plan:
+    """Return a plan under the ids that the folder, or the whole run, has for its episodes. Raises
+    UsageError if the plan differs from the registered one.
+    """
+    if drawn is not None:
+        check_registered(plan.specs, drawn)
+
+    had = () if recorded is None else recorded.manifest.specs
+    ids = () if shared is None else shared.episodes
+    return replace(plan, specs=under_known_ids(plan.specs, had, ids, config.timeout_s))
 
 
 def _signals(

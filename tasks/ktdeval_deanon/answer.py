@@ -79,7 +79,7 @@ def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
 def is_stock_in_labels(answer: Mapping[str, JsonValue]) -> bool:
     """Return whether an answer names the stock by labels of the mask alone. It repeats what it was
-    shown: that is no attempt to recover the stock, and neither a hit nor a miss.
+    shown: that is not an attempt to recover the stock, so neither a hit nor a miss.
     """
     texts = [text for text in convert_value(answer["tickers"], list[str]) if text.strip()]
     return bool(texts) and all(map(_is_label, texts))

@@ -108,7 +108,7 @@ def _recovery(name: str, answered: Sequence[AnswerRecord], silent: int) -> Score
     if not scored:
         reason = "the data contain no gold answer for any probe"
         if labelled:
-            reason = "every answer is a label of the mask, which is no attempt"
+            reason = "every answer is a label of the mask, which is not an attempt"
         elif not answered:
             reason = "no probe has a valid answer"
 
@@ -197,7 +197,7 @@ def _label_rate(answered: Sequence[AnswerRecord]) -> Score:
     if either:
         detail[VERDICT] = (
             f"of {n:,} answers, {stocks:,} name the stock and {sectors:,} the industry by the mask's"
-            " own labels; these are no attempts, and the rates leave them out"
+            " own labels; these are not attempts, and the rates leave them out"
         )
 
     return Score(either / n, n, wilson(either, n, LEVEL), detail=detail)

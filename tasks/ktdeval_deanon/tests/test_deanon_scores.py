@@ -382,7 +382,7 @@ def test_an_answer_is_in_labels_if_it_says_nothing_else(
     assert (is_stock_in_labels(given), is_sector_in_labels(given)) == in_labels
 
 
-def test_answers_in_labels_are_no_attempts_and_counted(samples: Any) -> None:
+def test_answers_in_labels_are_not_attempts_and_counted(samples: Any) -> None:
     """By hand: of six answers one is right, and two name the stock by a label, two the industry, one
     of them both.
     """
@@ -413,7 +413,9 @@ def test_answers_in_labels_are_no_attempts_and_counted(samples: Any) -> None:
 
     only = summary_of([record_of(samples, 0, answer(tickers=["asset_9004"], sector="sector_43"))])
     assert only["ticker_top5"].value is None
-    assert only["ticker_top5"].reason == "every answer is a label of the mask, which is no attempt"
+    assert (
+        only["ticker_top5"].reason == "every answer is a label of the mask, which is not an attempt"
+    )
 
 
 def test_probes_without_a_gold_industry_do_not_count_for_it(samples: Any) -> None:

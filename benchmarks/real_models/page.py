@@ -149,8 +149,7 @@ def cost(found: Sequence[Record]) -> Rows:
 
         usage = record.card["usage"]
         n = record.card["coverage"]["steps"]
-        asked = record.card["provenance"]["calls"]["answered"]
-        figures = [f"{record.processor['server_s'] / n:.1f}" if asked else NONE]
+        figures = [_processor_s(record, n)]
         for name in ("input_tokens", "cache_read_tokens", "output_tokens"):
             figures.append(f"{usage[name] / n:,.0f}")
         rows.append((_name(record), _task(record.cell.task), str(n), *figures))
@@ -236,6 +235,19 @@ def _brier(record: Record, kind: str) -> str:
         text += f"; constant {score['baseline']:.3f}"
 
     return f"{text}; n = {score['n']}"
+
+
+def _processor_s(record: Record, n: int) -> str:
+    """Return processor time for each question. Replies of an earlier stage took none again, so the
+    time is that of an answered call, times the calls of a question.
+    """
+    calls = record.card["provenance"]["calls"]
+    answered = calls["answered"] + calls["checks"]["attempts"]
+    if not answered:
+        return NONE
+
+    each = record.processor["server_s"] / answered
+    return f"{each * calls['requests'] / n:.1f}"
 
 
 def _share(record: Record, name: str, *, with_n: bool = True) -> str:

@@ -75,6 +75,7 @@ def test_every_model_has_a_licence_and_a_whole_hash() -> None:
         assert re.fullmatch("[0-9a-f]{64}", each.sha256)
 
 
+@pytest.mark.slow
 def test_a_run_packs_and_its_card_verifies_from_the_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,9 @@ def pack(runs: Path) -> list[Path]:
             finished[cell.model, cell.task.name] = cell  # stages are in order
 
     for cell in finished.values():
+        if archive_of(cell).exists():
+            continue  # `--renew` makes its card again
+
         for limit in cell.task.stages:
             archive_of(Cell(cell.model, cell.task, limit)).unlink(missing_ok=True)
         with tempfile.TemporaryDirectory() as place:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from ktdeval.cards import load_card
+from ktdeval.cards import load_card, parse_card
 from ktdeval.cli.main import main
+from ktdeval.errors import CardError
 from support.providers.adapter_server import Prepared, prepared
 from support.providers.stub_provider import skip_without_sdks
 from support.terminal import Terminal
@@ -129,6 +130,14 @@ def test_refused_roles_are_counted_labelled_and_never_ranked(
     bull = next(line for line in table.splitlines() if line.startswith("bull"))
     assert bull.split()[2:7] == ["2", "0", "0", "2", "2"]
     assert main(["card", "verify", str(tmp_path)]) == 0
+
+    (path,) = (tmp_path / "cards").glob("*.json")
+    forged = json.loads(path.read_text())
+    for role in forged["episodes"][0]["roles"]:
+        role["silent"] = 0
+
+    with pytest.raises(CardError, match=r"episodes\[0\]\.roles: have 0 silent turns"):
+        parse_card(json.dumps(forged), "card")
 
 
 def test_calls_after_research_are_no_report(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def card_of(*days: str) -> Any:
     silent = sum(DAYS[name].get("failures", {}).get("silent_role", 0) for name in days)
     of = spec(limit=len(days))
     played = ledger(steps, 1000, of)
-    tokens = gather_usage(played.steps).tokens.to_json()
+    tokens: Any = gather_usage(played.steps).tokens.to_json()
     roles = (RoleUsage(role="bull", calls=40, turns=40, silent=silent, **tokens),)
     made = made_card(
         limit=len(days),

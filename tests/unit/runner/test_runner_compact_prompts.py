@@ -21,7 +21,7 @@ from support.runs.run_support import ktdeval
 from support.tasks.planned_tasks import PLUGINS, TASKS, planned
 
 MOST = 8_000
-DECISIONS = [name for name in TASKS if not name.startswith(("deanon", "qfinzero"))]
+DECISIONS = [name for name in TASKS if not name.startswith(("deanon", "memory_floor", "qfinzero"))]
 FAMILIES = {PLUGINS.spec("tasks", name).groups[0]: name for name in reversed(DECISIONS)}
 
 

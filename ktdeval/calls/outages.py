@@ -22,7 +22,7 @@ After the last retry, such a failure stops the run. Any other kind is a failure 
 this one request: the step is a hold with provenance `error`.
 """
 
-_BAD_RESPONSE = "check the address (--base-url), and what stands before the server"
+_BAD_RESPONSE = "check the address (--base-url), and any proxy in front of the server"
 _THEN = "then run the same command again to resume"
 
 

@@ -19,7 +19,7 @@ NATIVE_PROTOCOLS = frozenset({"native", "native_required"})
 #: a long prompt for minutes, and some providers send nothing while a model reasons
 FIRST_TIMES = 5.0
 TRANSPORT = ("timeout_s", "first_timeout_s")
-"""Call parameters that can't change a model's answers. They are no part of a run's identity: each
+"""Call parameters that can't change a model's answers. They do not belong to a run's identity: each
 session of a run chooses its own. Runs of earlier versions recorded `timeout_s`.
 """
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]

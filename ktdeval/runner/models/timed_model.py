@@ -1,4 +1,4 @@
-"""Time limits of a session's model calls, which are no part of a run's identity."""
+"""Time limits of a session's model calls, which do not belong to a run's identity."""
 
 from __future__ import annotations
 

@@ -100,8 +100,8 @@ Launch:
     --max-tokens, --max-hours, --base-url, --price, --concurrency, --runner, --limit, --items,
     --metrics, --rules, --certificate, --knowledge-cutoff, --temperature, --max-output-tokens,
     --context-tokens, --reasoning-effort, --reasoning-tokens, --tool-protocol, --timeout-s,
-    --max-retries, --max-wait-s, --max-failures, --call-gap-s, --price-table, --cache, --canary,
-    --batch
+    --first-timeout-s, --max-retries, --max-wait-s, --max-failures, --call-gap-s, --price-table,
+    --cache, --canary, --batch
 """)
 
 

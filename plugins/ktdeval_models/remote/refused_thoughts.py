@@ -21,7 +21,7 @@ _REJECTED = re.compile(
     r"|\bthinking\b.{0,60}\bblocks\b.{0,80}\bcannot be modified",
     re.IGNORECASE | re.DOTALL,
 )
-#: a signature that is missing is not supplied by sending less
+#: words of refusals that sending less would not mend
 _MISSING = re.compile(r"\bmissing\b|\bmust (be|start)\b|\brequired?\b", re.IGNORECASE)
 
 

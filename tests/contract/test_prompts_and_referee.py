@@ -31,7 +31,8 @@ def told(task: str) -> str:
 def fields_of(task: str) -> dict[str, Any]:
     """Fields of one order or decision, as the submit tool has them."""
     (tool,) = (tool for tool in first_requests(task)[-1].tools if tool.name == "submit_action")
-    (items,) = (part["items"] for part in tool.parameters["properties"].values() if "items" in part)
+    properties: Any = tool.parameters["properties"]
+    (items,) = (part["items"] for part in properties.values() if "items" in part)
     forms = items.get("anyOf", [items])
     return {name: part for form in forms for name, part in form["properties"].items()}
 

@@ -104,7 +104,8 @@ def offered_tools(spec: EpisodeSpec, market: MarketSnapshot) -> tuple[ToolSpec, 
     """
     task = PLUGINS.make_task(spec.task)
     research = (tool.spec for tool in PLUGINS.tools(task.tools))
-    form = ActionForm(task.harness, task.scene(spec, market).lens)
+    at_book = task.mode == "memory_only"
+    form = ActionForm(task.harness, task.scene(spec, market).lens, weights_only=at_book)
 
     return (*research, form.tool)
 

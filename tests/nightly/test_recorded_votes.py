@@ -121,7 +121,9 @@ def test_decisions_are_elected_as_an_independent_count_elects_them(terminal: Ter
             sides = [(position.shares > 0) - (position.shares < 0) for position in step.positions]
             assert sum(sides) == held
             assert step.provenance == "elected"
-            assert step.failures == ({"no_ballot": 1} if step.step in (4, 5) else {})
+            assert step.failures == (
+                {"no_ballot": 1, "silent_role": 1} if step.step in (4, 5) else {}
+            )
             same = cells.get_group(cell).query("decision == @decision")
             for order in step.orders:
                 assert order.confidence == pytest.approx(same["confidence"].mean())
@@ -170,7 +172,7 @@ def test_the_card_says_that_it_is_a_vote_and_of_whom(terminal: Terminal) -> None
     plain = card.plain
 
     assert "elected" in plain["labels"]
-    assert plain["failures"] == {"no_ballot": 4}
+    assert plain["failures"] == {"no_ballot": 4, "silent_role": 4}
     assert plain["decisions"]["elected"] == 40
     assert (plain["model"]["name"], plain["agent"]["name"]) == ("elected/majority", "vote")
 

@@ -33,7 +33,8 @@ class Overheard:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.traits = ModelTraits(draws_chance=model_traits(model).draws_chance)
+        traits = model_traits(model)
+        self.traits = ModelTraits(draws_chance=traits.draws_chance, is_free=traits.is_free)
 
     def reply(self, request: ModelRequest) -> Reply:
         HEARD.append(request)

@@ -30,7 +30,7 @@ def stance_model(name: str, fails_on: frozenset[str] = frozenset()) -> Callable[
 
         day = request.state.day
         if day in fails_on:
-            raise ModelError("timeout", "no reply")
+            raise ModelError("bad_response", "no reply")
 
         decisions = []
         for label in request.state.assets:

@@ -56,7 +56,7 @@ class Talker:
 
         submits = request.tool_choice is not None
         if day == FAILING and submits:
-            raise ModelError("timeout", "the tests wanted no reply")
+            raise ModelError("bad_response", "the tests wanted no reply")
 
         if day == MUDDLED and submits:
             return Reply(

@@ -110,6 +110,10 @@ def request_key(
     if request.places is not None:
         what["places"] = dict(request.places)
 
+    # no other protocol holds a reply to the step's schema
+    if request.submit_schema is not None and request.params.tool_protocol == "json_schema":
+        what["submit_schema"] = dict(request.submit_schema)
+
     if request.own is not None:
         run_params = request.run_params or request.params
         instead: dict[str, JsonValue] = {

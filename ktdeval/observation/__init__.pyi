@@ -1,15 +1,17 @@
 """Public names of observations: the state of a day as the mask shows it."""
 
-from ktdeval.observation.fills import Fill as Fill, fill_of as fill_of
-from ktdeval.observation.input_changes import (
+from ktdeval.observation.change_forms import (
     EACH as EACH,
     LABELS as LABELS,
     ORDER as ORDER,
+    InputChange as InputChange,
+    parse_change as parse_change,
+)
+from ktdeval.observation.fills import Fill as Fill, fill_of as fill_of
+from ktdeval.observation.input_changes import (
     CannotChangeError as CannotChangeError,
     ChangedPayloads as ChangedPayloads,
-    InputChange as InputChange,
     changes_of_each as changes_of_each,
-    parse_change as parse_change,
     shown_fields as shown_fields,
 )
 from ktdeval.observation.state import (

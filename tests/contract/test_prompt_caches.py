@@ -243,7 +243,7 @@ def test_a_plan_simulates_the_caches_as_this_module_does(agent: str) -> None:
         last = [one for one, item in zip(tokens, asked, strict=True) if item.step == STEPS - 1]
         total = sum(one.total for one in last)
         assert 100.0 * sum(one.read for one in last) / total == pytest.approx(
-            expected.read_pct, abs=3.0
+            expected.read_pct, abs=4.0
         )
 
 

@@ -25,14 +25,8 @@ from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.payload_types import Payload
-from ktdeval.observation.input_changes import (
-    LABELS,
-    TEXT,
-    CannotChangeError,
-    ChangedPayloads,
-    InputChange,
-    is_state,
-)
+from ktdeval.observation.change_forms import LABELS, TEXT, InputChange
+from ktdeval.observation.input_changes import CannotChangeError, ChangedPayloads, is_state
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.again.fork_document import ForkedDecision, ForkPlace
 from ktdeval.runner.again.reworded_model import RewordedModel

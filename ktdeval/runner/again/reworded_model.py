@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from ktdeval.harness.chat_messages import Message, Model, ModelRequest, Reply
-from ktdeval.observation.input_changes import CannotChangeError, InputChange
+from ktdeval.observation.change_forms import InputChange
+from ktdeval.observation.input_changes import CannotChangeError
 
 
 class RewordedModel:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ktdeval.errors import ModelError
 from ktdeval.harness import (
     NO_TOOL,
     ROLE_HEADING,
@@ -44,7 +45,7 @@ DEFECT_AT_CALL = "RUN_PLUGIN_DEFECT_AT_CALL"  # raise at this model call
 
 class Mixed:
     """Momentum in one half of the steps, chaos in the other, by what is observed; counts some
-    tokens.
+    tokens. Calls that would be an outage fail as the model's own, since an outage stops a run.
     """
 
     def __init__(self) -> None:
@@ -69,7 +70,11 @@ class Mixed:
             raise ZeroDivisionError("a defect\nof the model")
 
         observation = request.messages[1].content
-        reply = self._models[zlib.crc32(observation.encode()) % 2].reply(request)
+        try:
+            reply = self._models[zlib.crc32(observation.encode()) % 2].reply(request)
+        except ModelError as error:
+            raise ModelError("bad_response", str(error)) from error
+
         usage = Usage(
             sum(len(message.content) for message in request.messages) // 4,
             7 + len(reply.tool_calls),

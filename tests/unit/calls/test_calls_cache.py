@@ -115,6 +115,7 @@ def test_cache_key_depends_on_exactly_what_can_change_a_reply():
         "step",
         "total_steps",
         "listener",
+        "submit_schema",  # part of the key where the protocol holds replies to it
         "run_params",  # of what `own` replaced it is part of the key
     }
     assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, *TRANSPORT}
@@ -149,6 +150,11 @@ def test_cache_key_depends_on_exactly_what_can_change_a_reply():
     ]
 
     assert len(set(keys)) == len(keys)
+
+    by_schema = replace(ASKED, params=replace(ASKED.params, tool_protocol="json_schema"))
+    held = [replace(by_schema, submit_schema=schema) for schema in (None, {}, {"type": "object"})]
+    assert len({request_key(Remote(), request) for request in held}) == 3
+    assert request_key(Remote(), replace(ASKED, submit_schema={})) == keys[0]
 
     patient = replace(ASKED, params=replace(ASKED.params, timeout_s=9.0))
     turned = replace(

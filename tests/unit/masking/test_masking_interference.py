@@ -26,6 +26,8 @@ from ktdeval.trading import Account, Position
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values import JsonValue
 from ktdeval_deanon.task import Probe, target_spec, view_probe
+from ktdeval_memory_floor.questions import QuestionWriter
+from support.loops import not_empty
 from support.masking.two_markets import KINDS, FixedDraw, Shown
 from support.tables import beside
 from support.tasks.ktdfin_market import small_market, spec_of
@@ -55,7 +57,8 @@ TASKS = [
 CASES = [(name, kind) for name in TASKS for kind in HIDDEN.get(row_of(name), [])]
 IN_KTDFIN = [case for case in CASES if row_of(case[0])[0].startswith("ktdfin")]
 IN_PROBES = [case for case in CASES if row_of(case[0])[0].startswith("deanon")]
-ELSEWHERE = [case for case in CASES if case not in IN_KTDFIN + IN_PROBES]
+IN_MEMORY_FLOOR = [case for case in CASES if row_of(case[0])[0] == "memory_floor"]
+ELSEWHERE = [case for case in CASES if case not in IN_KTDFIN + IN_PROBES + IN_MEMORY_FLOOR]
 
 
 def test_the_table_has_a_row_for_each_mode_of_each_family_under_each_mask() -> None:
@@ -232,6 +235,33 @@ def test_two_markets_that_a_probe_does_not_tell_apart(name: str, kind: str) -> N
         texts.append(shown.text)
 
     assert texts[0] == texts[1]
+
+
+# ---- memory floor
+
+
+@pytest.mark.parametrize(("name", "kind"), IN_MEMORY_FLOOR)
+def test_two_markets_that_a_question_of_memory_does_not_tell_apart(name: str, kind: str) -> None:
+    """Which facts are asked is drawn from the market, by a key: the same facts are compared. A
+    control shows its answer, which is a code where the question is about codes.
+    """
+    task = PLUGINS.make_task(name)
+    spec = FixedDraw.of(spec_of(name, task.mask, task.mode))
+    asked = task.samples(spec, KTDFIN, None).questions
+    compared = 0
+
+    for question in not_empty(asked[:60]):
+        fact = question.fact
+        other, _ = KINDS[kind](KTDFIN, Shown(spec, fact.row, [fact.asset]))
+        texts = []
+        for market in (KTDFIN, other):
+            writer = QuestionWriter(market, task.mask, spec.mask_seed)
+            texts.append(writer.text(question, writer.lens(question)))
+
+        assert texts[0] == texts[1], question.id
+        compared += 1
+
+    assert compared >= 30
 
 
 # ---- agents

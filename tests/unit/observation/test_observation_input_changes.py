@@ -196,8 +196,8 @@ def test_a_change_of_another_form_is_one_line() -> None:
         "news.title=a\tb",
     )
     assert errors_of(parse_change, *texts) == snapshot("""\
-UsageError: --change 'MOM_12_1': expected FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of asset_0042=1.5', order=shuffled, or each
-UsageError: --change '=1': expected FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of asset_0042=1.5', order=shuffled, or each
+UsageError: --change 'MOM_12_1': expected FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of asset_0042=1.5', order=shuffled, 'text of OLD=NEW', or each
+UsageError: --change '=1': expected FIELD=VALUE, such as MOM_12_1=reversed, news.sentiment=positive, close=+1 %, 'MOM_12_1 of asset_0042=1.5', order=shuffled, 'text of OLD=NEW', or each
 UsageError: --change 'order=3': order can only be reversed or shuffled, for all stocks together
 UsageError: --change 'MOM_12_1 of asset_0001=reversed': reversed permutes the values of all stocks; for asset_0001 only, give a value
 UsageError: --change 'MOM_12_1=1e999': 1e999 is not a finite number

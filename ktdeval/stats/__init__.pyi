@@ -117,6 +117,7 @@ from ktdeval.stats.random_traders import (
     random_envelope as random_envelope,
     rank_among as rank_among,
 )
+from ktdeval.stats.resampling import Resampling as Resampling
 from ktdeval.stats.return_paths import (
     Drawdown as Drawdown,
     MonthReturn as MonthReturn,
@@ -131,7 +132,6 @@ from ktdeval.stats.return_paths import (
     underwater as underwater,
     worst_drawdowns as worst_drawdowns,
 )
-from ktdeval.stats.resampling import Resampling as Resampling
 from ktdeval.stats.sequential import (
     Look as Look,
     NormalBoundaries as NormalBoundaries,

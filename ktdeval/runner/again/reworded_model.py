@@ -36,10 +36,10 @@ class RewordedModel:
             )
 
         return self._model.reply(
-            replace(request, messages=tuple(map(self._reworded, request.messages)))
+            replace(request, messages=tuple(map(self._reword, request.messages)))
         )
 
-    def _reworded(self, message: Message) -> Message:
+    def _reword(self, message: Message) -> Message:
         if message.role not in ("system", "user"):
             return message
         # marks of shared parts count characters of the text that was replaced

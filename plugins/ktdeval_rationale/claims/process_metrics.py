@@ -175,15 +175,17 @@ def research_used(transcript: RecordedTranscript) -> MetricValue:
 
 def confidence_copied(transcript: RecordedTranscript) -> MetricValue:
     """Return the share of confidences that equal a figure of the instructions."""
-    return _copied(process_counts(transcript), "confidence", "no confidence was submitted")
+    return _copied_share(process_counts(transcript), "confidence", "no confidence was submitted")
 
 
 def weight_copied(transcript: RecordedTranscript) -> MetricValue:
     """Return the share of target weights that equal a figure of the instructions."""
-    return _copied(process_counts(transcript), "target_weight", "no target weight was submitted")
+    return _copied_share(
+        process_counts(transcript), "target_weight", "no target weight was submitted"
+    )
 
 
-def _copied(counts: ProcessCounts, name: str, reason: str) -> MetricValue:
+def _copied_share(counts: ProcessCounts, name: str, reason: str) -> MetricValue:
     return _ratio(counts.copied[name], counts.submitted[name], reason, None)
 
 

@@ -318,6 +318,7 @@ def test_a_card_has_at_most_200_metrics(
                 "reasoning_summary": None,
                 "service_tier": None,
                 "omit": [],
+                "not_sent": ["temperature"],
                 "extra_body": {"top_p": 0.1},
             },
         },
@@ -332,6 +333,7 @@ def test_a_card_has_at_most_200_metrics(
                 "reasoning_summary": None,
                 "service_tier": "flex",
                 "omit": [],
+                "not_sent": ["temperature"],
                 "extra_body": {},
             },
         },
@@ -346,6 +348,7 @@ def test_a_card_has_at_most_200_metrics(
                 "reasoning_summary": None,
                 "service_tier": None,
                 "omit": [],
+                "not_sent": ["temperature"],
                 "extra_body": {},
             },
         },
@@ -367,7 +370,7 @@ def test_a_card_says_of_its_models_and_versions_what_their_plugins_say(
 def test_a_remote_card_whose_settings_follow_from_its_parameters_passes(of_card: Find) -> None:
     args = {"service_tier": "flex", "extra_body": {"top_p": 0.1}}
     sent = {"api": "responses", "include": ["reasoning.encrypted_content"]}
-    sent |= {"reasoning_summary": None, "omit": [], **args}
+    sent |= {"reasoning_summary": None, "omit": [], "not_sent": ["temperature"], **args}
 
     assert of_card({"model": {"name": "openai/gpt-5", "args": args}, "sent_as": sent}) == []
 

@@ -349,8 +349,9 @@ def unlisted_name(full_name: str, table_path: Path | str | None) -> str | None:
     table = read_price_table(table_path)
     provider, _, name = full_name.partition("/")
     known = () if table.package is None else packaged_names(table.package, provider)
-    is_priced = table.price_of(full_name, datetime.now(UTC).date()) is not None
-    if not known or is_priced:
+    if not known:  # asking for a price would say that the package is missing
+        return None
+    if table.price_of(full_name, datetime.now(UTC).date()) is not None:
         return None
 
     return (

@@ -18,7 +18,9 @@ _EXAMPLE = re.compile(
     r"\b(?:such as|e\.g\.|for example|for instance)[ ,:]{1,2}(?:\S+ )??[`\"'$]*"
     r"(-?\d[\d,]*(?:\.\d+)?(?:[eE]-?\d+)?|BUY\b|SELL\b|HOLD\b)"
 )
-_ANSWER = re.compile(r'^\{"asset_\d+":.*\}$', re.MULTILINE)  # of another role, as it was read
+_ANSWER = re.compile(
+    r'^\{"(?:asset_\d+|OTHERS)":.*\}$', re.MULTILINE
+)  # of another role, as it was read
 _FORM = re.compile(r"in the form \[[^]<>]*\d[^]]*\]")
 _BULLET = re.compile(r"^- `(\w+)`:(.*)$", re.MULTILINE)
 _IS = re.compile(r"\b(?:is|are|be|give|say|write|use) (-?\d+(?:\.\d+)?)(?![\d%]| %)")

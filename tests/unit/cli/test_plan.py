@@ -579,7 +579,7 @@ assumed
   2 / 8 / 30 s per call
   hours exclude waits for rate limits and repeated attempts
   cost, no cache: nothing is read from the provider's prompt cache
-  cost, cached: 86 / 80 / 91 % of the input begins an earlier request of the same episode, read at 0.5 USD a million tokens
+  cost, cached: 68 / 82 / 91 % of the input begins an earlier request of the same episode, read at 0.5 USD a million tokens
   prompt cache, as OpenAI: every prompt from 1,024 tokens on in steps of 128, until 5 minutes after the last use
   budget by the cost without cache: no provider promises that a prompt is read from it
   in addition, 48 short questions at start and end (--canary)

@@ -4,13 +4,13 @@ words are sent back to it with hidden identities withheld.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ktdeval.harness.chat_messages import Message, Opaque, Reply, ToolCall, ToolSpec
 from ktdeval.harness.session_parts import SessionParts
 from ktdeval.observation.state_rows import as_object
-from ktdeval.values.strict_json import dumps_canonical, loads_strict
+from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 _Calls = tuple[tuple[str, str], ...]
 
@@ -30,6 +30,7 @@ class LeakClearance:
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
         self._of_calls: dict[_Calls, Opaque | None] = {}
+        self._has_cleared_schema = False
 
     def receive(self, reply: Reply) -> None:
         """Remember the opaque data of a reply and its calls. Only remembered data may be sent back
@@ -50,6 +51,16 @@ class LeakClearance:
         text = dumps_canonical([tool.name, tool.description, tool.parameters])
         self._parts.guard.check(text, "the description of a tool")
         self.let_pass(tool)
+
+    def clear_schema(self, schema: Mapping[str, JsonValue] | None) -> None:
+        """Check the step's schema of a submission once: with the first call that carries it, which
+        in a team is not the first call of the step.
+        """
+        if schema is None or self._has_cleared_schema:
+            return
+
+        self._parts.guard.check(dumps_canonical(schema), "the schema of a submission")
+        self._has_cleared_schema = True
 
     def let_pass(self, tool: ToolSpec | None = None, prompt: str = "") -> None:
         """Treat a tool or a system prompt as cleared for the episode."""

@@ -27,7 +27,7 @@ from ktdeval.harness.traits import model_traits
 from ktdeval.observation.state import ObservedState
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue, Schema, dumps_canonical
+from ktdeval.values.strict_json import JsonValue, Schema
 
 
 class ModelPort:
@@ -63,9 +63,7 @@ class ModelPort:
         asked = self._model_of(request)
         state = _state_in(request, messages, states)
         sent = self._complete_request(replace(request, messages=messages, state=state), asked)
-        if sent.submit_schema is not None and self._calls == 0:
-            text = dumps_canonical(sent.submit_schema)
-            self._parts.guard.check(text, "the schema of a submission")
+        self.clearance.clear_schema(sent.submit_schema)
         self._calls += 1
         if request.tool_choice == self._submissions.tool.name:
             self._recorder.counts.submissions += 1

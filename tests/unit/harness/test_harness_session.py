@@ -127,6 +127,18 @@ def test_a_tool_changed_after_the_guard_let_it_pass_must_pass_again():
     assert len(model.requests) == 1
 
 
+def test_the_schema_of_a_step_passes_the_guard_with_the_first_call_that_carries_it():
+    session, model = session_of(Reply("a report"), Reply("b"))
+    session._submissions.schema = {"properties": {"stock_id": {"enum": [CODES[0]]}}}
+    session.ask(ModelRequest(HELLO))  # a role that may not call gets no tool, and no schema
+    assert model.requests[0].submit_schema is None
+
+    with pytest.raises(LeakError, match="the schema of a submission holds a security code"):
+        session.ask(ModelRequest(HELLO, (session.submit_tool,)))
+
+    assert len(model.requests) == 1
+
+
 def test_parameters_go_with_every_call_and_each_has_its_own_seed():
     seeds = set()
     for step in (0, 1):

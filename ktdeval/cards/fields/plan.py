@@ -162,10 +162,12 @@ def call_text(call: Mapping[str, Any], facts: AnyFacts) -> str:
         elif name not in unsent:
             sent.append(f"{name} {value}")
 
-    text = ", ".join(sent)
+    parts = []
+    if sent:
+        parts.append(", ".join(sent))
     if left:
-        text += f"; left to the provider or to the agent's own program: {', '.join(left)}"
-    return text
+        parts.append(f"left to the provider or to the agent's own program: {', '.join(left)}")
+    return "; ".join(parts)
 
 
 def _unsent_names(settings: Mapping[str, Any] | None) -> list[str]:

@@ -270,6 +270,9 @@ def test_a_parameter_that_was_not_sent_has_no_value_on_the_card() -> None:
     assert call_text(call, facts) == (
         "seed 3; left to the provider or to the agent's own program: temperature"
     )
+    assert call_text({"temperature": None}, facts) == (
+        "left to the provider or to the agent's own program: temperature"
+    )
 
 
 @pytest.mark.parametrize("config", [{}, {"subject_config": None}, {"subject_config": "x"}])

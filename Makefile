@@ -134,8 +134,6 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/reading
-	$(BIN)/python .ci/names
-	$(BIN)/python .ci/words
 
 floors: $(VENV)/.installed-dev
 	env $(MEMORY) $(BIN)/python .ci/floors $(FLOORS)

@@ -36,7 +36,9 @@ class Spec:
         remote: for a model, whether it is a `RemoteModel`; records and cards must agree. None:
             determined by making one without parameters.
         decider: for one of ktdeval's own models, who makes its decisions: a `DeciderKind` or
-            `nobody`; None: a rule, or a model behind a network. Third-party plugins are not asked.
+            `nobody`; None: a rule, or a model behind a network. For one of its own agents,
+            `outside`: it decides outside of this process; None: its model decides. Third-party
+            plugins are not asked.
     """
 
     name: str

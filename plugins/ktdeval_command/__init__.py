@@ -27,12 +27,14 @@ def ktdeval_agents() -> list[Spec]:
             maker("ktdeval_command.command_agent:CommandAgent"),
             "A program of your own decides: Claude Code, Codex, Gemini CLI, any script",
             CommandParams,
+            decider="outside",
         ),
         Spec(
             "remote",
             maker("ktdeval_command.remote_agent:RemoteAgent"),
             "Clients that connect over MCP or HTTP decide, many at once",
             RemoteAgentParams,
+            decider="outside",
         ),
     ]
 

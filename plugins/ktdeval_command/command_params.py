@@ -32,8 +32,8 @@ class CommandParams:
     sandbox: Literal["bwrap", "none"] = option(
         "bwrap",
         help=(
-            "sandbox: bwrap (bubblewrap) or none; cards without a sandbox are not ranked on "
-            "masked tasks"
+            "sandbox: bwrap (bubblewrap) or none; cards without a sandbox are not ranked as "
+            "blinded on masked tasks"
         ),
     )
     readable: tuple[LocalPath, ...] = option(

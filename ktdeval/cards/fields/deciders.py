@@ -1,4 +1,5 @@
-"""Deciders: who made the decisions on a card, and whether they could look up the market.
+"""Deciders: who made the decisions on a card, and whether they could know the market that the task
+hides: look it up while they decided, or have brought it.
 
 Every kind of decider is recorded in the same form: a rule, a remote model, a program with or
 without a sandbox, code in ktdeval's own process, or a person. ktdeval's own plugins declare the
@@ -8,16 +9,22 @@ declares.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.episode_parts import Finished
-from ktdeval.cards.fields.fact_types import DECIDERS, Decider
+from ktdeval.cards.fields.fact_types import (
+    COULD_HAVE_BROUGHT,
+    COULD_LOOK_UP,
+    DECIDERS,
+    Decider,
+    DeciderWords,
+)
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count
 from ktdeval.harness.external_acts import ShownKind
 
+_SANDBOX = "bwrap"  # the only sandbox with a name
 _SHOWN: Mapping[ShownKind, str] = {
     "interpreter": "a Python",
     "environment": "a virtual environment",
@@ -27,6 +34,12 @@ _SHOWN: Mapping[ShownKind, str] = {
 }
 
 
+_RANKED_AFTER = (
+    "a board ranks it in its division open book, and as blinded only in windows after it registered"
+    " the hash of its files"
+)
+
+
 def unranked_reasons(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> list[str]:
     """Return why a card whose task hides something is not ranked, with one reason per decider.
     Cards written before the `deciders` field existed record only the isolation of an external
@@ -34,28 +47,55 @@ def unranked_reasons(deciders: Sequence[Decider], episodes: Iterable[Finished]) 
     """
     reasons = []
     for decider in deciders:
-        if not DECIDERS[decider.kind].is_ranked:
-            reasons.append(f"{decider.name} could look the market up: {decider.words}")
+        kind = DECIDERS[decider.kind]
+        if kind.ranked == "no":
+            reasons.append(f"{decider.name} {COULD_LOOK_UP}: {decider.words}")
+        elif kind.ranked == "after its registration":
+            words = f"{decider.words} has files of its own; {_RANKED_AFTER}"
+            reasons.append(f"{decider.name} {COULD_HAVE_BROUGHT}: {words}")
 
-    if not deciders and _has_open_walls(episodes):
-        reasons.append("the agent was not isolated, so that it could look the market up")
+    if not deciders:
+        reasons += _reasons_of_walls(_walls(episodes))
 
     return reasons
+
+
+def _reasons_of_walls(walls: set[str]) -> Iterator[str]:
+    """Yield the reasons that follow from the sandboxes of an external agent."""
+    if not walls <= {_SANDBOX}:
+        yield f"the agent was not isolated, so that it {COULD_LOOK_UP}"
+    elif walls:
+        words = f"{DECIDERS['sandboxed_program'].words} has files of its own; {_RANKED_AFTER}"
+        yield f"the agent {COULD_HAVE_BROUGHT}: {words}"
+
+
+def knowledge_of(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> tuple[str, ...]:
+    """Return the ways in which those who decided could know the market other than from training or
+    memory: `could look the market up`, `could have brought the market`, both, or neither.
+    """
+    kinds: list[DeciderWords] = [DECIDERS[decider.kind] for decider in deciders]
+    if not deciders:
+        for name in _walls(episodes):
+            kinds.append(DECIDERS["sandboxed_program" if name == _SANDBOX else "program"])
+
+    found = {way for kind in kinds for way in kind.knowledge}
+    return tuple(way for way in (COULD_LOOK_UP, COULD_HAVE_BROUGHT) if way in found)
 
 
 def is_not_isolated(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> bool:
     """Return whether a decider other than a person could look up the market."""
     if not deciders:
-        return _has_open_walls(episodes)
+        return not _walls(episodes) <= {_SANDBOX}
     return any(each.looks_up and each.kind != "person" for each in deciders)
 
 
-def _has_open_walls(episodes: Iterable[Finished]) -> bool:
-    walls: Counter[str] = Counter()
+def _walls(episodes: Iterable[Finished]) -> set[str]:
+    """Return the sandboxes of an external agent by name, as cards without `deciders` record them."""
+    walls: set[str] = set()
     for episode in episodes:
-        walls.update(episode.isolation)
+        walls.update(name for name, steps in episode.isolation.items() if steps)
 
-    return any(name != "bwrap" for name in walls)
+    return walls
 
 
 def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:
@@ -70,10 +110,13 @@ def isolation_problems(index: int, episode: Finished) -> Iterator[Problem]:
 
 
 def decider_rows(deciders: Sequence[Decider], facts: object) -> Iterator[Row]:
-    """Yield a row for each decider, and for a sandboxed program a row on what was exposed."""
+    """Yield a row for each decider, with how it could know the market, and for a sandboxed program
+    a row on what was exposed.
+    """
     for decider in deciders:
         steps = f", {count(decider.steps, 'step')}" if decider.steps else ""
-        yield field_label("deciders"), f"{decider.name}: {decider.words}{steps}"
+        ways = "".join(f"; {way}" for way in DECIDERS[decider.kind].knowledge)
+        yield field_label("deciders"), f"{decider.name}: {decider.words}{steps}{ways}"
         if decider.kind == "sandboxed_program":
             shown = ["the system's programs and libraries"]
             for part in decider.shown:

@@ -226,26 +226,57 @@ class FurtherModelPart(Value, frozen=True):
     knowledge_cutoff: CutoffEntry | NoCutoff  #: end of its training data, as listed
 
 
+COULD_LOOK_UP = "could look the market up"
+COULD_HAVE_BROUGHT = "could have brought the market"
+"""Two ways to know what a mask hides, in the words of cards, pages and boards: a decider reaches the
+market while it decides, or comes with it.
+"""
+
+Brings = Literal["no", "in its weights", "in memory", "yes"]
+"""Whether a decider could have brought the market: `in its weights` is what probes of a mask and
+memory floors measure; `yes` means files, packages or a server of its own.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class DeciderWords:
     """Description of a kind of decider."""
 
     words: str
     looks_up: bool  #: whether such a decider could look up the market
-    is_ranked: bool  #: whether such a decider is ranked if a task hides something
+    brings: Brings  #: whether such a decider could have brought the market
+    #: whether such a decider is ranked among the blinded if a task hides something: always, only in
+    #: windows after a board registered what it consists of, or never
+    ranked: Literal["yes", "after its registration", "no"]
+
+    @property
+    def knowledge(self) -> tuple[str, ...]:
+        """How such a decider could know the market other than from training or memory."""
+        found = []
+        if self.looks_up:
+            found.append(COULD_LOOK_UP)
+        if self.brings == "yes":
+            found.append(COULD_HAVE_BROUGHT)
+        return tuple(found)
 
 
 DECIDERS: Mapping[DeciderKind, DeciderWords] = {
-    "rule": DeciderWords("a rule or trained model of ktdeval", False, True),
-    "model": DeciderWords("a model behind a network, asked without search", False, True),
-    "model_with_lookups": DeciderWords("a model that can look things up", True, False),
-    "sandboxed_program": DeciderWords("a program in a sandbox", False, True),
-    "program": DeciderWords("a program without a sandbox", True, False),
-    "plugin": DeciderWords("a function or plugin in the process", True, False),
-    "remote_agent": DeciderWords("an agent elsewhere, not seen", True, False),
-    "file": DeciderWords("decisions recorded elsewhere", True, False),
+    "rule": DeciderWords("a rule or trained model of ktdeval", False, "no", "yes"),
+    "model": DeciderWords(
+        "a model behind a network, asked without search", False, "in its weights", "yes"
+    ),
+    "model_with_lookups": DeciderWords(
+        "a model that can look things up", True, "in its weights", "no"
+    ),
+    "sandboxed_program": DeciderWords(
+        "a program in a sandbox", False, "yes", "after its registration"
+    ),
+    "program": DeciderWords("a program without a sandbox", True, "yes", "no"),
+    "plugin": DeciderWords("a function or plugin in the process", True, "yes", "no"),
+    "remote_agent": DeciderWords("an agent elsewhere, not seen", True, "yes", "no"),
+    "file": DeciderWords("decisions recorded elsewhere", True, "yes", "no"),
     # a person's lookups can't be seen, so leaderboards rank people separately
-    "person": DeciderWords("a person", True, True),
+    "person": DeciderWords("a person", True, "in memory", "yes"),
 }
 """All kinds. Deciders that could look the market up give a card the label `not isolated`, except
 people, who have their own label.

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, cast
 
-from ktdeval.cards.fields.fact_types import Decider
+from ktdeval.cards.card import ScoringCard, TradingCard
+from ktdeval.cards.fields.fact_types import DECIDERS, Decider
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.harness.chat_messages import LOOKED_UP
 from ktdeval.harness.external_acts import Isolation, ShownPart
@@ -24,6 +25,8 @@ _WALLS: Mapping[Isolation, DeciderKind] = {
     "none": "program",
     "remote": "remote_agent",
 }
+_OUTSIDE = "outside"  # declared by agents that decide outside of this process
+_HARMLESS = frozenset({"rule", "model", "nobody"})  # kinds on which no label and no rank depends
 
 
 def run_deciders(spec: EpisodeSpec, plugins: Plugins, said: Iterable[Said]) -> list[Decider]:
@@ -51,7 +54,7 @@ def _model(
     looked something up.
     """
     kind = decider_kind(plugins, "models", name)
-    if kind is None or kind == "nobody":
+    if kind is None or kind == "nobody" or kind == _OUTSIDE:
         return
 
     why = ""
@@ -67,14 +70,18 @@ def _model(
     yield Decider(name=name, kind=kind, why=why)
 
 
+DeclaredKind = DeciderKind | Literal["nobody", "outside"]
+
+
 def decider_kind(
     plugins: Plugins, kind: Literal["models", "agents"], name: str
-) -> DeciderKind | Literal["nobody"] | None:
+) -> DeclaredKind | None:
     """Return the kind of decider that a model (given by its full name) or an agent is, as declared
     by its plugin.
 
-    The kind is `nobody` for a model that does not decide, and None for an agent that leaves
-    decisions to its model. Code other than ktdeval's own is always a `plugin`.
+    The kind is `nobody` for a model that does not decide, `outside` for an agent whose transcripts
+    record how it was isolated, and None for an agent that leaves decisions to its model. Code other
+    than ktdeval's own is always a `plugin`.
     """
     try:
         own = plugins.model_spec_name(name)[0] if kind == "models" else name
@@ -86,7 +93,7 @@ def decider_kind(
     if owner is None or owner.distribution != _OWN:
         return "plugin"
     if spec.decider is not None or kind == "agents":
-        return cast('DeciderKind | Literal["nobody"] | None', spec.decider)
+        return cast("DeclaredKind | None", spec.decider)
     return "model" if plugins.is_remote(name) else "rule"
 
 
@@ -106,3 +113,59 @@ def _outside(spec: EpisodeSpec, plugins: Plugins, said: Sequence[Said]) -> Itera
     for walls, number in steps.items():
         parts = list(shown) if walls == "bwrap" else []
         yield Decider(name=spec.agent, kind=_WALLS[walls], steps=number, shown=parts)
+
+
+def decider_problems(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[str]:
+    """Yield each decider that a card omits, or names by another kind than its plugin declares.
+
+    Where its records are not at hand, a card could otherwise describe a program as a rule.
+    """
+    declared = _declared_kinds(card, plugins)
+    if not card.deciders:
+        recorded = {walls for episode in card.episodes for walls in episode.isolation}
+        if recorded:
+            declared = {name: kind for name, kind in declared.items() if kind != _OUTSIDE}
+
+        for name, kind in declared.items():
+            if kind not in _HARMLESS:
+                yield f"deciders: is missing, but {name} is {_kind_words(kind)}; score the run again"
+        return
+
+    for name, kind in declared.items():
+        stated = {each.kind for each in card.deciders if each.name == name}
+        if kind != "nobody" and not stated:
+            yield f"deciders: does not name {name}, which is {_kind_words(kind)}"
+        elif not stated <= _kinds_allowed(kind):
+            others = ", ".join(sorted(stated))
+            yield f"deciders: names {name} as {others}, but it is {_kind_words(kind)}"
+
+
+def _declared_kinds(card: TradingCard | ScoringCard, plugins: Plugins) -> dict[str, DeclaredKind]:
+    """Return the kind of each model and of the agent of a card, as their plugins declare it."""
+    found: dict[str, DeclaredKind] = {}
+    for name in (card.model.name, *(each.name for each in card.further_models)):
+        kind = decider_kind(plugins, "models", name)
+        if kind is not None:
+            found[name] = kind
+
+    of_agent = decider_kind(plugins, "agents", card.agent.name)
+    if of_agent is not None:
+        found[card.agent.name] = of_agent
+    return found
+
+
+def _kinds_allowed(kind: DeclaredKind) -> frozenset[str]:
+    """Return the kinds that a card may state for a declared kind."""
+    if kind == _OUTSIDE:
+        return frozenset(_WALLS.values())
+    if kind == "model":  # which may have looked something up
+        return frozenset({"model", "model_with_lookups"})
+    return frozenset({kind})
+
+
+def _kind_words(kind: DeclaredKind) -> str:
+    if kind == _OUTSIDE:
+        return "an agent outside of the process"
+    if kind == "nobody":
+        return "no decider"
+    return DECIDERS[kind].words

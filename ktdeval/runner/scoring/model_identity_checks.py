@@ -29,6 +29,7 @@ from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.records.run_manifest import RunManifest
+from ktdeval.runner.scoring.deciders import decider_problems
 from ktdeval.values.strict_json import JsonValue
 
 OF_PYTHON = "python/"
@@ -65,12 +66,13 @@ def manifest_problems(manifest: RunManifest, plugins: Plugins) -> Iterator[str]:
 def card_claims(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[str]:
     """Yield false or contradictory claims on a card, one line each, beginning with the field.
 
-    These concern its models, its versions, the plugins that provide its metrics, and its calls.
+    These concern its models, who decided, its versions, the plugins that provide its metrics, and its calls.
     Local models are not created, so their parameters are not checked.
     """
     for model in _models_of_card(card):
         yield from _located_problems(model, plugins)
 
+    yield from decider_problems(card, plugins)
     problem = unknown_version(card.provenance, ktdeval.__version__)
     if problem is not None:
         yield problem

@@ -13,11 +13,13 @@ from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.scoring.verify import verify_records
+from ktdeval_command.sandbox import Sandbox
 from support.command import literal_player
 from support.runs.forging import change_transcript, rehash
 from support.runs.outside_programs import (
     HEAD,
     OUTSIDE_PLUGIN,
+    PROGRAM,
     TRADER,
     Place,
     did_nothing,
@@ -73,6 +75,32 @@ def test_a_program_has_the_figures_of_react_with_the_same_decisions(
     verified = place.verified()
     assert f"steps executed again: {STEPS}, of these traced" in verified.out
     assert f"own submission: {STEPS})" in verified.out
+
+
+def test_a_program_that_brings_the_prices_as_its_own_file_is_not_ranked_as_blinded(
+    place: Place, bwrap: Sandbox
+) -> None:
+    """The sandbox keeps it from looking the market up; its own file is in its folder."""
+    closes = load_snapshot(place.market).close
+    (place.folder / "prices.csv").write_text("\n".join(",".join(map(str, row)) for row in closes))
+    place.write('assert open("prices.csv").readline()\nsubmit()')
+    done = place.again(run=f"python3 {PROGRAM} prices.csv", sandbox="bwrap")
+
+    assert done.code == 0, done
+    card = json.loads((place.run / "cards" / f"{TASK}.json").read_text())
+    assert [each["kind"] for each in card["deciders"]] == ["rule", "sandboxed_program"]
+    assert "not isolated" not in card["labels"]
+    assert card["rankable"]["value"] is False
+    assert (
+        "command could have brought the market: a program in a sandbox has files of its own; a board"
+        " ranks it in its division open book, and as blinded only in windows after it registered the"
+        " hash of its files"
+    ) in card["rankable"]["reasons"]
+
+    shown = ktdeval("card", "show", place.run, "--all", cwd=place.folder).out
+    words = " ".join(shown.split())
+    assert "command: a program in a sandbox, 1 step; could have brought the market" in words
+    assert place.verified().code == 0
 
 
 LITERAL = Path(literal_player.__file__).read_text("utf-8")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import fields
 
 from ktdeval.cards.card import Evaluation, ScoringCard, TradingCard
-from ktdeval.cards.fields.fact_types import DECIDERS
+from ktdeval.cards.fields.fact_types import COULD_HAVE_BROUGHT, COULD_LOOK_UP, DECIDERS
 from ktdeval.cards.fields.words import FieldWords
 from support.docs.docs_markdown import code, plain_text, table
 
@@ -30,9 +30,10 @@ def deciders_table() -> str:
     answers: Mapping[bool, str] = {True: "yes", False: "no"}
     rows = []
     for kind, own in DECIDERS.items():
-        rows.append((code(kind), own.words, answers[own.looks_up], answers[own.is_ranked]))
+        rows.append((code(kind), own.words, answers[own.looks_up], own.brings, own.ranked))
 
-    return table(("kind", "who decided", "could look the market up", "ranked"), rows)
+    heads = ("kind", "who decided", COULD_LOOK_UP, COULD_HAVE_BROUGHT, "ranked as blinded")
+    return table(heads, rows)
 
 
 def meaning(words: FieldWords) -> str:

@@ -6,21 +6,30 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from msgspec import structs
 
 import ktdeval
 from ktdeval.cards.card_reading import load_evaluation, parse_card
+from ktdeval.cards.fields.deciders import knowledge_of, unranked_reasons
 from ktdeval.cards.fields.episode_parts import Served
+from ktdeval.cards.fields.fact_types import (
+    COULD_HAVE_BROUGHT as BROUGHT,
+    COULD_LOOK_UP as LOOK_UP,
+    DECIDERS,
+    Decider,
+)
 from ktdeval.errors import CardError
 from ktdeval.harness import LOOKED_UP, AgentTraits, Decision, ShownPart
+from ktdeval.harness.traits import DeciderKind
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import Said
-from ktdeval.runner.scoring.deciders import run_deciders
+from ktdeval.runner.scoring.deciders import decider_problems, run_deciders
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
 from ktdeval.values import dumps_pretty
 from support.figures.card_cases import card as made_card, renewed_card
@@ -162,6 +171,150 @@ def test_what_a_sandbox_showed_stands_with_the_program(plugins: Plugins) -> None
 
     (decider,) = run_deciders(spec("remote/mine", agent="command"), plugins, [said, said])
     assert (decider.steps, decider.shown) == (4, [part])
+
+
+# ---- what a decider could have brought
+
+_AFTER = (
+    "a board ranks it in its division open book, and as blinded only in windows after it registered"
+    " the hash of its files"
+)
+_IN_SANDBOX = (
+    f"could have brought the market: a program in a sandbox has files of its own; {_AFTER}"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "knowledge", "reason"),
+    [
+        ("rule", (), None),
+        ("model", (), None),
+        (
+            "model_with_lookups",
+            (LOOK_UP,),
+            "could look the market up: a model that can look things up",
+        ),
+        ("sandboxed_program", (BROUGHT,), _IN_SANDBOX),
+        ("program", (LOOK_UP, BROUGHT), "could look the market up: a program without a sandbox"),
+        (
+            "plugin",
+            (LOOK_UP, BROUGHT),
+            "could look the market up: a function or plugin in the process",
+        ),
+        (
+            "remote_agent",
+            (LOOK_UP, BROUGHT),
+            "could look the market up: an agent elsewhere, not seen",
+        ),
+        ("file", (LOOK_UP, BROUGHT), "could look the market up: decisions recorded elsewhere"),
+        ("person", (LOOK_UP,), None),  # boards rank people separately
+    ],
+)
+def test_how_each_kind_could_know_the_market(
+    kind: Any, knowledge: tuple[str, ...], reason: str | None
+) -> None:
+    decider = Decider(name="it", kind=kind)
+
+    assert knowledge_of([decider], []) == knowledge
+    expected = [] if reason is None else [f"it {reason}"]
+    assert unranked_reasons([decider], []) == expected
+
+
+def test_each_kind_has_a_row_above() -> None:
+    assert set(DECIDERS) == set(get_args(DeciderKind))
+
+
+def test_one_member_of_a_team_that_could_have_brought_the_market_is_enough() -> None:
+    model = Decider(name="openai/gpt-4.1", kind="model")
+    program = Decider(name="command", kind="sandboxed_program")
+
+    assert knowledge_of([model, program], []) == (BROUGHT,)
+    assert unranked_reasons([model, program], []) == [f"command {_IN_SANDBOX}"]
+
+
+@pytest.mark.parametrize(
+    ("walls", "knowledge", "reason"),
+    [
+        ({}, (), None),
+        ({"bwrap": 1}, (BROUGHT,), f"the agent {_IN_SANDBOX}"),
+        (
+            {"bwrap": 1, "none": 1},
+            (LOOK_UP, BROUGHT),
+            "the agent was not isolated, so that it could look the market up",
+        ),
+    ],
+)
+def test_a_card_from_before_the_field_could_have_brought_the_market_by_its_walls(
+    walls: Any, knowledge: tuple[str, ...], reason: str | None
+) -> None:
+    card = made_card()
+    card["episodes"][0]["isolation"] = walls
+    read: Any = parse_card(dumps_pretty(renewed_card(card)), "card")
+
+    assert not read.deciders
+    assert knowledge_of(read.deciders, read.episodes) == knowledge
+    reasons = [each for each in read.rankable.reasons if "market" in each]
+    assert reasons == ([] if reason is None else [reason])
+
+
+@pytest.mark.parametrize(
+    ("model", "agent", "deciders", "problem"),
+    [
+        ("builtin/momentum", "react", [("builtin/momentum", "rule")], None),
+        ("builtin/momentum", "react", [], None),
+        (
+            "remote/mine",
+            "command",
+            [],
+            "deciders: is missing, but command is an agent outside of the process; score the run again",
+        ),
+        (
+            "builtin/momentum",
+            "command",
+            [("builtin/momentum", "rule")],
+            "deciders: does not name command, which is an agent outside of the process",
+        ),
+        (
+            "builtin/momentum",
+            "command",
+            [("builtin/momentum", "rule"), ("command", "rule")],
+            "deciders: names command as rule, but it is an agent outside of the process",
+        ),
+        (
+            "builtin/momentum",
+            "command",
+            [("builtin/momentum", "rule"), ("command", "program")],
+            None,
+        ),
+        (
+            "trading_action/mine",
+            "react",
+            [("trading_action/mine", "model")],
+            "deciders: names trading_action/mine as model, but it is an agent elsewhere, not seen",
+        ),
+        ("ollama/m", "react", [("ollama/m", "model_with_lookups")], None),
+        (
+            "mylab/llm",
+            "react",
+            [("mylab/llm", "model")],
+            "deciders: names mylab/llm as model, but it is a function or plugin in the process",
+        ),
+    ],
+)
+def test_a_card_without_records_can_not_name_a_decider_otherwise(
+    model: str, agent: str, deciders: Any, problem: str | None, plugins: Plugins
+) -> None:
+    """Records that are stored elsewhere can't be executed again; the registry is at hand."""
+    card: Any = parse_card(dumps_pretty(made_card()), "card")
+    stated = [Decider(name=name, kind=kind) for name, kind in deciders]
+    changed = structs.replace(
+        card,
+        deciders=stated,
+        model=structs.replace(card.model, name=model),
+        agent=structs.replace(card.agent, name=agent),
+    )
+
+    assert list(decider_problems(changed, plugins)) == ([] if problem is None else [problem])
 
 
 # ---- on a card

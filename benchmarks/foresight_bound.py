@@ -114,24 +114,46 @@ def foresight_bound(
     start, stop = window_rows(market.days, window.first, window.last)
     tape = MarketTape.from_snapshot(market, trading)
     rows = np.arange(start, stop)
-    choices = _choices(tape, rows, digits)
+    choices = choices_of(tape, rows, digits)
     slack = _slack(tape, rows, choices.names) / (trading.initial_cash * tape.rules.minor_per_unit)
 
+    days = values_of_days(choices)
+    navs = np.array([day.before.nav for day in days])
+    return float(navs[0] + slack @ navs) - 1.0
+
+
+def values_of_days(choices: Choices) -> list[DayValues]:
+    """Return what the choices of each fill day are worth, from the last day backwards, in the order
+    of days.
+    """
     count = choices.growth.shape[1]
     ahead = Ahead(1.0, np.zeros(count), np.zeros(count))
-    total_slack = 0.0
-    for day in reversed(range(len(rows))):
-        ahead = _day_before(choices, day, ahead)
-        total_slack += slack[day] * ahead.nav
+    days = []
+    for day in reversed(range(len(choices.growth))):
+        values = day_values(choices, day, ahead)
+        ahead = values.before
+        days.append(values)
 
-    return ahead.nav + total_slack - 1.0
+    return days[::-1]
 
 
 # ---- one day
 
 
-def _day_before(choices: Choices, day: int, ahead: Ahead) -> Ahead:
-    """Return V at a fill day's prices before its orders, from V at those of the next."""
+@dataclass(frozen=True)
+class DayValues:
+    """What the choices of a fill day are worth, in units of NAV at the end; arrays are [choices]."""
+
+    before: Ahead  #: V before the day's orders
+    surplus: (
+        Floats  #: of a purchase up to the cap, above the price of the budget; 0 where there is none
+    )
+    ratio: Floats  #: worth of a purchase for each unit of the budget; -inf where there is none
+    is_kept: Flags  #: True where a holding is worth more than its sale
+
+
+def day_values(choices: Choices, day: int, ahead: Ahead) -> DayValues:
+    """Return what a fill day's choices are worth, from V at the prices of the next fill day."""
     weight = choices.weight
     gain = choices.gain[day]
     growth = choices.growth[day]
@@ -148,23 +170,27 @@ def _day_before(choices: Choices, day: int, ahead: Ahead) -> Ahead:
     cost_unit = ahead.nav - shared
     opening = choices.opening_fee * cost_unit
     closing = choices.closing_fee * cost_unit
-    can_open = choices.can_open[day]
-    worth = np.where(can_open, full - opening * cap, -np.inf)
+    worth = np.where(choices.can_open[day], full - opening * cap, -np.inf)
     price = 0.0
     if choices.budget_holds[day]:
         price = _price_of_budget(worth, choices.budget * cap, choices.names)
 
     taken = price * choices.budget
-    bought = np.maximum(0.0, worth - taken * cap)
-    best = np.sort(bought)[::-1][: choices.names]
+    surplus = np.maximum(0.0, worth - taken * cap)
+    best = np.sort(surplus)[::-1][: choices.names]
 
     kept = np.maximum(-closing, full / cap - taken)
-    held = np.where(bought > 0.0, opening, kept)
+    held = np.where(surplus > 0.0, opening, kept)
     excess = np.maximum(0.0, np.maximum(-closing, steepest - taken) - held)
     if not choices.above:
         excess = np.zeros_like(excess)
 
-    return Ahead(ahead.nav + price + float(best.sum()), held, excess)
+    return DayValues(
+        Ahead(ahead.nav + price + float(best.sum()), held, excess),
+        surplus,
+        worth / cap,
+        held > -closing,
+    )
 
 
 def _price_of_budget(worth: Floats, size: Floats, names: int) -> float:
@@ -192,7 +218,8 @@ def _price_of_budget(worth: Floats, size: Floats, names: int) -> float:
 # ---- what can be held
 
 
-def _choices(tape: MarketTape, rows: npt.NDArray[np.int64], digits: int | None) -> Choices:
+def choices_of(tape: MarketTape, rows: npt.NDArray[np.int64], digits: int | None = None) -> Choices:
+    """Return what can be held from each of consecutive fill days to the next."""
     growth, overnight = _growth(tape, rows)
     listed = tape.open_ticks[rows] > 0
     tradable = tape.tradable[rows]

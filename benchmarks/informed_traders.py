@@ -1,14 +1,20 @@
 """Traders that hold the whole history of the market and try to find out which day and which stocks a
-mask shows them: what that is worth, by task.
+mask shows them: what that is worth, by task, at least; and what perfect foresight earns, at most.
 
     python benchmarks/informed_traders.py [--data FOLDER] [--tasks …] [--windows …] [--seeds 1]
+    python benchmarks/informed_traders.py --data csi300 --write benchmarks/informed_returns.csv
     python benchmarks/informed_traders.py --rows [--data FOLDER] [--windows …]
 
-A trader chooses its account, so that fills, values and rejections answer for prices; it reads every
-figure that it is shown and compares it with the same figure of each day and stock. Once it knows the
-day, it buys what will rise most among the stocks that it knows. `--policies`: how it trades until
-then; `windows` reads no figure and knows only that an episode is one of the task's public windows.
-Returns are means over windows and seeds, in per cent, with 95 % intervals (Student's t).
+A trader reads every figure that it is shown and compares it with the same figure of each day and stock
+(`looking_up`). The index names the day; closes to the fen and returns name the stocks. Where research
+is offered, its twelve calls are the screens that show the labels worth most (`best_screens`). Where
+the account alone is shown, it trades, so that fills, values and rejections answer for prices. Then it
+holds what earns most at the opens to come (`foresight_trading`), under the task's limits and costs.
+
+`--policies`: how it trades until it knows the day; `windows` reads no figure and knows only that an
+episode is one of the task's public windows. Returns are means over windows and seeds, in per cent, with
+95 % intervals (Student's t). The last row of a task is the bound of `foresight_bound`. `--write`: the
+file of which tables of the documentation are made.
 
 `--rows`: how many rows of a rebased table of candidates name their stock and day by returns alone.
 """
@@ -17,91 +23,72 @@ from __future__ import annotations
 
 import argparse
 import math
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from best_screens import SHOWN, best_screens
+from foresight_bound import foresight_bound
+from foresight_trading import Foresight, planned
+from informed_returns import Row, write_rows
+from known_history import DIMS, KnownHistory
+from looking_up import LookUp, conversation_tables
+from rows_by_returns import RowsByReturns
 from scipy import stats
 
-from ktdeval.attribution import filled_forward
-from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_panel
-from ktdeval.harness import ModelTraits
+from ktdeval.harness import ModelTraits, ToolCall
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
 from ktdeval.keyless.request_and_reply import Conversation
+from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
-from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.registry import load_plugins
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import TradingConfig
 from ktdeval_builtin.react import ReactAgent
-from ktdeval_deanon.certificate.public_history import PublicHistory
 
 PLUGINS = load_plugins()
 Policy = Literal["one", "ten", "alternating", "cash", "windows"]
 #: Policies that go by what they are shown alone
 POLICIES: tuple[Policy, ...] = ("one", "ten", "alternating", "cash")
-TASKS = ("blinded_memory_only", "date_blind_memory_only", "blinded_memory_only_paper")
+#: KTD-Fin's tasks behind a mask, the headline task first
+TASKS = (
+    "blinded_open_research",
+    "blinded_fixed_candidate",
+    "blinded_memory_only",
+    "stock_blind_open_research",
+    "stock_blind_fixed_candidate",
+    "stock_blind_memory_only",
+    "date_blind_open_research",
+    "date_blind_fixed_candidate",
+    "date_blind_memory_only",
+    "blinded_rebased_open_research",
+    "blinded_rebased_fixed_candidate",
+    "blinded_open_research_paper",
+    "stock_blind_open_research_paper",
+    "date_blind_open_research_paper",
+    "blinded_memory_only_paper",
+    "stock_blind_memory_only_paper",
+    "date_blind_memory_only_paper",
+)
+RULES = ("first_listed", "momentum", "random")  #: that know nothing
+FORESIGHT = "perfect foresight"  #: the bound's row
 INITIAL_MINOR = 100_000_000  #: cash that each of these tasks begins with, in fen
-HORIZON = 5  #: trading days that it looks ahead
-NAMES = 10  #: that it holds
+NAMES = 10  #: that it holds while it knows nothing
 WEIGHT = 0.09
-TRIED_WEIGHT = 0.01  #: of a label that it does not know yet
-MIN_RISE = 0.01  #: that pays for a purchase
+LOT = 100
+TRIED_WEIGHT = 0.004  #: what a lot of a label that it does not know yet may cost
+IN_STOCKS = 0.999  #: of the NAV: costs come from the rest
 PATIENCE = 12  #: steps after which one that has learnt nothing holds the first names listed
-CERTAIN = 12.0  #: log likelihood by which a day, or a stock, is ahead of all others
-WORST = 12.5  #: most log likelihood that one odd figure can take
-PERCENT = ("MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W")  # shown in per cent
-ASKED = (*FACTOR_NAMES, "return_1d_pct", "return_5d_pct", "return_20d_pct", "amount_20d_cny")
-
-
-class KnownHistory:
-    """A market's whole history, as figures that a task shows."""
-
-    def __init__(self, market: MarketSnapshot) -> None:
-        self.market = market
-        self._public = PublicHistory(market)
-
-    @cached_property
-    def _factors(self) -> Mapping[str, np.ndarray]:
-        panel = factor_panel(self.market, range(len(self.market.days)))
-        scale = {name: 100.0 if name in PERCENT else 1.0 for name in FACTOR_NAMES}
-        return {name: panel[k] * scale[name] for k, name in enumerate(FACTOR_NAMES)}
-
-    def figure(self, name: str) -> np.ndarray | None:
-        """[T, N] values of a column of a table; None for one that is not known."""
-        if name in FACTOR_NAMES:
-            return self._factors[name]
-        if name == "amount_cny":
-            return self.market.amount
-        if name.startswith(("return_", "drawdown_", "amount_")):
-            return self._public.figure(name)
-        return None
-
-    @cached_property
-    def index_returns_pct(self) -> np.ndarray:
-        """[T, 1] daily returns of the benchmark in per cent."""
-        levels = self.market.benchmark
-        returns = np.full((len(levels), 1), np.nan)
-        returns[1:, 0] = 100.0 * (levels[1:] / levels[:-1] - 1.0)
-        return returns
-
-    @cached_property
-    def growth_ahead(self) -> np.ndarray:
-        """[T, N] growth from the next open over the horizon, of a decision at a day's close."""
-        opens = np.where(np.isfinite(self.market.open), self.market.open, np.nan)
-        adjusted = opens * self.market.factor
-        growth = np.full(opens.shape, np.nan)
-        last = len(opens) - 1 - HORIZON
-        growth[:last] = adjusted[1 + HORIZON :] / adjusted[1 : last + 1]
-        return growth
+LEAST_WANTED = 1e-4  #: worth of a label that nothing is expected of
+COMPARED = 50  #: labels in one comparison
+REASON = "what comes back tells a price"
 
 
 class InformedTrader:
@@ -114,314 +101,231 @@ class InformedTrader:
         history: KnownHistory,
         policy: Policy = "one",
         digits: int | None = None,
-        starts: Sequence[int] = (),
+        windows: Mapping[int, int] | None = None,
+        trading: TradingConfig | None = None,
     ) -> None:
-        self._history = history
         self._policy = policy
         self._digits = digits  #: of the mask, which a card shows
-        self._starts = starts  #: rows of day_+0 of the windows that an episode may be of
-        self._step = -1
-        self._score = np.zeros(len(history.market.days))  # log likelihood of each first day
-        self._of_label: dict[str, np.ndarray] = {}  # label -> [T, N], or [N] once the day is known
+        self._windows = windows or {}  #: row of day_+0 -> last row, of the task's windows
+        self._trading = trading or TradingConfig()
+        self.known = LookUp(history, digits)
+        self._history = history
+        self._foresight = Foresight(history, self._trading, self._windows)
+        self._seen: dict[
+            str, None
+        ] = {}  # labels that can be ordered, in the order of their first day
+        self._lots: dict[str, int] = {}  # smallest order of a label, where it is known to be more
         self._tried = 0
-        self.base: int | None = None  #: row of day_+0, once it is known
-        self.known_at: int | None = None  #: the step at which the day was known
-        self.figures_read = 0
+        self._attempts = 0  # submissions of this day
+        self.refused = 0  #: submissions that came back
 
     # ---- the day's decision
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request: look up all that tools show, then submit."""
         conversation = Conversation(request)
+        if self.known.read(conversation):
+            self._attempts = 0
+
+        self._seen.update(dict.fromkeys(self._listed(conversation)))
         if not conversation.is_submission:
             return self._research(conversation)
 
-        self._step += 1
-        if self._policy != "windows":
-            self._learn(conversation)
+        self._attempts += 1
+        self.refused += self._attempts > 1
+        orders: list[Any] = []
+        if self._attempts == 1:
+            bases = self._bases()
+            orders = self._exploit(conversation, bases) if bases else self._probe(conversation)
+        return conversation.submit(orders, conversation.reason(REASON))
 
-        ahead = self._growth_ahead()
-        orders = self._probe(conversation) if ahead is None else self._exploit(conversation, ahead)
-        return conversation.submit(orders, conversation.reason("what comes back tells a price"))
+    def _bases(self) -> Sequence[int]:
+        """Rows of the first days that the episode may have; none where nothing is known of it."""
+        if self.known.base is not None:
+            return [self.known.base]
+        if self._policy == "windows":
+            return list(self._windows)
+        return []
 
-    def _growth_ahead(self) -> np.ndarray | None:
-        """[N] growth of each stock over the next days, NaN of one that can't be bought; None where
-        the day is not known. `windows`: its mean over the days that it may be.
-        """
-        history = self._history
-        starts = self._starts if self._policy == "windows" else [self.base]
-        rows = [start + self._step for start in starts if start is not None]
-        if not rows:
-            return None
-
-        ahead = np.where(history.market.member[rows], history.growth_ahead[rows], np.nan)
-        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-            mean: np.ndarray = np.nanmean(ahead, axis=0)
-        return mean
+    # ---- research
 
     def _research(self, conversation: Conversation) -> Reply:
-        offered = conversation.offered
-        if conversation.turns == 0 and "screen_candidates" in offered:
-            asked = {"factors": ["amount_20d_cny", "return_5d_pct"], "k": 30}
-            return conversation.call([("screen_candidates", asked)])
-        if conversation.turns == 1 and "compare_candidates" in offered:
-            labels = [row["stock_id"] for row in self._screened(conversation)]
-            labels = list(dict.fromkeys([*labels, *conversation.observed.positions]))
-            asked = {"stock_ids": labels, "dims": list(ASKED)}
-            return conversation.call([("compare_candidates", asked)])
+        calls: list[tuple[str, Any]] = []
+        if "screen_candidates" in conversation.offered:
+            limits = conversation.state["constraints"]
+            left = int(limits["max_tool_calls"]) - conversation.calls_made
+            calls = self._screens(conversation, left)[:left]
+            if not calls and left:
+                calls = self._comparisons(conversation)[:left]
+
+        if calls:
+            return conversation.call(calls)
         return Reply("Research done.")
 
-    @staticmethod
-    def _screened(conversation: Conversation) -> Sequence[Mapping[str, Any]]:
-        return conversation.result_rows("screen_candidates", "candidates")
+    def _screens(self, conversation: Conversation, left: int) -> list[tuple[str, Any]]:
+        """Screens that show the labels that are worth most, or one to know the day by."""
+        known = self.known
+        if known.base is None:
+            if conversation.turns:
+                return []
+            return [_screen(["amount_20d_cny", "return_5d_pct"])]
 
-    # ---- what figures tell
+        screens = [call for call in _calls_made(conversation) if call.name == "screen_candidates"]
+        if len(screens) > 1:
+            return []
 
-    def _learn(self, conversation: Conversation) -> None:
-        state = conversation.state
-        performance = state.get("performance") or {}
-        self._compare_index(performance.get("benchmark_return_1d_pct"))
+        wanted = self._foresight.wanted(known.base, known.step) + LEAST_WANTED
+        wanted[list(known.named.values())] = 0.0
+        codes = self._history.market.asset_index
+        if any(label in codes for label in self._seen):
+            wanted[:] = 0.0  # a code needs no look-up
 
-        market = self._history.market
-        if self._digits is None:
-            for row in conversation.rows(state["positions"]):
-                self._compare(row["stock_id"], market.close, row.get("last_close_cny"), 0.003)
-            last = state.get("last_step") or {}
-            for row in conversation.rows(last.get("orders")):
-                if row["stock_id"] is not None and row.get("filled_shares"):
-                    self._compare(row["stock_id"], market.open, row["fill_price_cny"], 0.003)
+        if self._digits:
+            left = left // 2  # comparisons name the labels
+        row = known.base + known.step
+        return [_screen(factors) for factors in best_screens(self._history, row, wanted, left)]
 
-        tables = [state.get("candidates"), state.get("holdings")]
-        rows = [row for table in tables for row in conversation.rows(table)]
-        rows += conversation.result_rows("compare_candidates", "grid")
-        for row in rows:
-            for name, shown in row.items():
-                values = self._history.figure(name)
-                if values is not None and shown is not None:
-                    self._compare_figure(row["stock_id"], name, values, float(shown))
+    def _comparisons(self, conversation: Conversation) -> list[tuple[str, Any]]:
+        """Compare in all figures the labels of the day whose stocks are not known yet."""
+        if any(call.name == "compare_candidates" for call in _calls_made(conversation)):
+            return []
 
-        if self.base is None:
-            self._settle_on_a_day()
-
-    def _compare_figure(self, label: str, name: str, values: np.ndarray, shown: float) -> None:
-        """Compare a column of a table, to the digits that it has, or that its inputs have."""
-        if name.startswith("amount_"):
-            spread = 0.006 if self._digits else 0.0001
-            self._compare(label, values, shown, spread * abs(shown))
-        elif self._digits:
-            self._compare(label, values, shown, 0.4 + 0.03 * abs(shown))
-        else:
-            self._compare(label, values, shown, 1e-5 + 1e-4 * abs(shown))
-
-    def _compare(self, label: str, values: np.ndarray, shown: float | None, spread: float) -> None:
-        """Weigh the days and stocks whose figure a label may show."""
-        if shown is None:
-            return
-
-        self.figures_read += 1
-        if self.base is not None:
-            fit = _log_likelihood(values[self.base + self._step], shown, spread)
-        else:
-            fit = np.full(values.shape, -WORST)
-            rows = len(values) - self._step
-            fit[:rows] = _log_likelihood(values[self._step :], shown, spread)
-
-        self._of_label[label] = self._of_label.get(label, self._prior(label)) + fit
-
-    def _prior(self, label: str) -> np.ndarray:
-        """A label that is a code is that stock."""
-        shape = self._history.market.close.shape
-        prior = np.zeros(shape if self.base is None else shape[1])
-        asset = self._history.market.asset_index.get(label)
-        if asset is not None:
-            prior -= 1e6
-            prior[..., asset] = 0.0
-        return prior
-
-    def _compare_index(self, shown: float | None) -> None:
-        if shown is None or self.base is not None:
-            return
-
-        self.figures_read += 1
-        spread = 0.003 * abs(shown) if self._digits else 4e-4
-        returns = self._history.index_returns_pct[self._step :, 0]
-        fit = np.full(len(self._score), -WORST)
-        fit[: len(returns)] = _log_likelihood(returns, shown, max(spread, 4e-4))
-        self._score += fit
-
-    def _settle_on_a_day(self) -> None:
-        score = self._score.copy()
-        for fit in self._of_label.values():
-            score += fit.max(axis=1)
-
-        best = int(score.argmax())
-        ahead = score[best] - np.delete(score, best).max()
-        if ahead < CERTAIN:
-            return
-
-        self.base = best
-        self.known_at = self._step
-        self._of_label = {label: fit[best] for label, fit in self._of_label.items()}
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """Labels whose figures it has read."""
-        return list(self._of_label)
-
-    def asset_of(self, label: str) -> int | None:
-        """Column of the stock that a label is known to stand for."""
-        fit = self._of_label.get(label)
-        if fit is None:
-            return self._history.market.asset_index.get(label)
-        if fit.ndim == 2:
-            return None
-
-        best = int(fit.argmax())
-        ahead = fit[best] - np.delete(fit, best).max()
-        return best if ahead > CERTAIN / 2 else None
+        shown = dict.fromkeys(row["stock_id"] for row in _rows_of(conversation))
+        open_labels = [label for label in shown if label not in self.known.named]
+        calls = []
+        for first in range(0, len(open_labels), COMPARED):
+            labels = open_labels[first : first + COMPARED]
+            calls.append(("compare_candidates", {"stock_ids": labels, "dims": list(DIMS)}))
+        return calls
 
     # ---- orders
 
-    def _exploit(self, conversation: Conversation, ahead: np.ndarray) -> list[Any]:
-        """Hold what will rise most, among the labels that are known; try others."""
-        listed = self._listed(conversation)
-        held = list(conversation.observed.positions)
-        rises: dict[str, float] = {}
-        for label in dict.fromkeys([*listed, *held]):
-            asset = self.asset_of(label)
-            growth = np.nan if asset is None else ahead[asset]
-            if self._policy == "windows" and asset is None:
-                growth = np.nanmean(ahead)  # a handle is any stock
-            if np.isfinite(growth):
-                rises[label] = float(growth) - 1.0
+    def _exploit(self, conversation: Conversation, bases: Sequence[int]) -> list[Any]:
+        """Hold what earns most over the next days, among the labels that are known; try others."""
+        known = self.known
+        named = set(known.named.values())
+        members = [self._history.market.member[base + known.step] for base in bases]
+        others = [a for a in np.flatnonzero(np.any(members, axis=0)).tolist() if a not in named]
+        values = self._foresight.values(bases, known.step, np.array(others, dtype=int))
 
-        rising = [label for label in rises if rises[label] > MIN_RISE]
-        rising.sort(key=lambda label: -rises[label])
-        kept = [label for label in rising if label in held and rises[label] > rises[rising[0]] / 2]
-        kept = kept[:NAMES]
-        orders = [
-            self._order(conversation, label, "SELL", 0.0) for label in held if label not in kept
-        ]
-        fresh = [label for label in rising if label not in held][: NAMES - len(kept)]
-        orders += [self._order(conversation, label, "BUY", WEIGHT) for label in fresh]
-        unknown = [label for label in listed if label not in rises and label not in held]
-        room = NAMES - 1 if "universe" in conversation.state else 0
-        orders += [
-            self._order(conversation, label, "BUY", TRIED_WEIGHT)
-            for label in self._next(unknown, room)
-        ]
+        unknown = len(values.ratio) - 1
+        columns = {}
+        for label in self._seen:
+            asset = known.asset_of(label)
+            columns[label] = unknown if asset is None else asset
+
+        held = _held(conversation)
+        tried = self._tries(conversation, columns, unknown)
+        in_stocks = IN_STOCKS - TRIED_WEIGHT * min(len(tried), self._trading.max_positions // 2)
+        plan = planned(values, columns, held, (self._trading, in_stocks))
+        orders = [_order(conversation, label, "SELL", 0.0) for label in plan.sales]
+        for label, weight in plan.buys.items():
+            orders.append(_order(conversation, label, "BUY", weight))
+
+        kept = [label for label in held if label not in plan.sales]
+        room = self._trading.max_positions - len({*kept, *plan.buys})
+        room = min(room, self._trading.max_positions // 2)
+        tried = [label for label in tried if label not in plan.buys]
+        for label in self._next(tried, room):
+            order = _order(conversation, label, "BUY", 0.0)
+            del order["target_weight"]
+            orders.append({**order, "shares": self._lots.get(label, LOT)})
         return orders
+
+    def _tries(
+        self, conversation: Conversation, columns: Mapping[str, int], unknown: int
+    ) -> list[str]:
+        """Labels whose stocks a purchase would tell: none where an account tells no price."""
+        if conversation.observed.account.nav is None or self._digits:
+            return []
+
+        last = conversation.state.get("last_step") or {}
+        for row in conversation.rows(last.get("orders")):
+            if row.get("rule") == "lot":
+                self._lots[row["stock_id"]] = 2 * LOT  # the STAR board's smallest order
+
+        held = conversation.observed.positions
+        return [label for label, at in columns.items() if at == unknown and label not in held]
 
     def _probe(self, conversation: Conversation) -> list[Any]:
         """Trade to be told something; hold the first names listed where nothing is told."""
+        known = self.known
         held = list(conversation.observed.positions)
         listed = [label for label in self._listed(conversation) if label not in held]
-        if self._policy == "cash":
+        if self._policy in ("cash", "windows"):
             return []
 
-        if self._step >= PATIENCE and not self.figures_read:
-            if self._step > PATIENCE:
+        if known.step >= PATIENCE and not known.figures_read:
+            if known.step > PATIENCE:
                 return []
             kept = held[:NAMES]
-            sales = [self._order(conversation, label, "SELL", 0.0) for label in held[NAMES:]]
+            sales = [_order(conversation, label, "SELL", 0.0) for label in held[NAMES:]]
             fresh = listed[: NAMES - len(kept)]
-            return sales + [self._order(conversation, label, "BUY", WEIGHT) for label in fresh]
+            return sales + [_order(conversation, label, "BUY", WEIGHT) for label in fresh]
 
         if held:
-            if self._policy == "ten" and self._step % 3:
+            if self._policy == "ten" and known.step % 3:
                 return []
-            return [self._order(conversation, label, "SELL", 0.0) for label in held]
+            return [_order(conversation, label, "SELL", 0.0) for label in held]
 
         count = 1 if self._policy == "one" else NAMES
         orders = []
         for number, label in enumerate(self._next(listed, count)):
             weight = WEIGHT if self._policy != "ten" else 0.04 + 0.005 * number
-            orders.append(self._order(conversation, label, "BUY", weight))
+            orders.append(_order(conversation, label, "BUY", weight))
         return orders
 
     def _next(self, labels: Sequence[str], count: int) -> list[str]:
         """The next labels in turn."""
-        if not labels or not count:
+        if not labels or count <= 0:
             return []
         first = self._tried
         self._tried += count
         return [labels[(first + k) % len(labels)] for k in range(min(count, len(labels)))]
 
-    @staticmethod
-    def _listed(conversation: Conversation) -> list[str]:
+    def _listed(self, conversation: Conversation) -> list[str]:
+        """Labels that can be ordered: those shown, and all codes where codes are shown."""
         state = conversation.observed
-        compared = conversation.result_rows("compare_candidates", "grid")
-        return [*state.universe, *state.candidates, *(row["stock_id"] for row in compared)]
-
-    @staticmethod
-    def _order(conversation: Conversation, label: str, side: str, weight: float) -> dict[str, Any]:
-        return {
-            "stock_id": label,
-            "side": side,
-            "target_weight": weight,
-            "confidence": 0.5,
-            "reason": conversation.reason("what comes back tells a price"),
-        }
+        shown = [*state.universe, *state.candidates, *state.positions]
+        shown += [row["stock_id"] for row in _rows_of(conversation)]
+        codes = self._history.market.asset_index
+        if not state.universe and any(label in codes for label in shown):
+            shown += [code for code in codes if code not in self._seen]
+        return shown
 
 
-def _log_likelihood(values: np.ndarray, shown: float, spread: float) -> np.ndarray:
-    distance = np.nan_to_num((values - shown) / spread, nan=1e3, posinf=1e3, neginf=-1e3)
-    return np.maximum(-0.5 * distance**2, -WORST)
+def _screen(factors: Sequence[str]) -> tuple[str, Any]:
+    return "screen_candidates", {"factors": list(factors), "k": SHOWN}
 
 
-class RowsByReturns:
-    """A model that holds cash and looks each candidate up by its returns over 1, 5 and 20 days, each
-    fourth day: in exact returns, and in those of prices with the digits of the mask.
-    """
+def _calls_made(conversation: Conversation) -> list[ToolCall]:
+    return [call for message in conversation.request.messages for call in message.tool_calls]
 
-    traits = ModelTraits(is_free=True)
-    days = (1, 5, 20)
 
-    def __init__(self, history: KnownHistory, digits: int) -> None:
-        self._history = history
-        self._digits = digits
-        self._step = -1
-        self.rows = 0
-        self.by_exact = 0  #: rows that agree with one stock and day
-        self.by_rounded = 0
+def _rows_of(conversation: Conversation) -> list[Mapping[str, Any]]:
+    """Rows of stocks that research has shown on this day."""
+    rows: list[Mapping[str, Any]] = []
+    for message in conversation.request.messages:
+        if message.role == "tool":
+            for table in conversation_tables(message.content):
+                rows += conversation.rows(table)
+    return rows
 
-    def reply(self, request: ModelRequest) -> Reply:
-        """Answer one request."""
-        conversation = Conversation(request)
-        self._step += 1
-        if self._step % 4 == 0:
-            exact = {days: self._history.figure(f"return_{days}d_pct") for days in self.days}
-            rounded = {days: self._rounded(days) for days in self.days}
-            for row in conversation.rows(conversation.state["candidates"]):
-                self.rows += 1
-                self.by_exact += self._agreeing(row, exact) == 1
-                self.by_rounded += self._agreeing(row, rounded) == 1
 
-        return conversation.submit([], conversation.reason("it only looks"))
+def _held(conversation: Conversation) -> dict[str, float]:
+    """Weights of what is held, by label."""
+    positions = conversation.observed.positions
+    return {label: held.weight or 0.0 for label, held in positions.items()}
 
-    def _rounded(self, days: int) -> np.ndarray:
-        """[T, N] returns of a day, as a mask shows them in an episode that began `step` days before:
-        each asset's close of that day is 100.
-        """
-        market = self._history.market
-        closes = filled_forward(market.close)
-        rows = np.arange(len(closes))
-        scale = 100.0 / closes[np.maximum(rows - self._step, 0)]
-        before = np.maximum(rows - days, 0)
-        now = round_each(closes * scale, self._digits) * market.factor
-        then = round_each(closes[before] * scale, self._digits) * market.factor[before]
-        returns: np.ndarray = (now / then - 1.0) * 100.0
-        returns[: max(days, self._step)] = np.nan
-        return returns
 
-    def _agreeing(self, row: Mapping[str, Any], returns: Mapping[int, Any]) -> int:
-        agrees = np.ones(self._history.market.close.shape, dtype=bool)
-        for days, values in returns.items():
-            shown = row[f"return_{days}d_pct"]
-            if shown is not None:
-                unit = 10.0 ** (math.floor(math.log10(abs(shown) or 1e-3)) - self._digits + 1)
-                agrees &= np.abs(values - shown) <= 0.56 * unit + 1e-5
-        return int(agrees.sum())
+def _order(conversation: Conversation, label: str, side: str, weight: float) -> dict[str, Any]:
+    return {
+        "stock_id": label,
+        "side": side,
+        "target_weight": round(weight, 4),
+        "confidence": 0.5,
+        "reason": conversation.reason(REASON),
+    }
 
 
 # ---- episodes
@@ -465,10 +369,12 @@ class Result:
     """What one model made of a task, by window and seed."""
 
     returns: list[float]  #: as fractions
+    windows: list[str] = field(default_factory=list)  #: of the returns
     found_at: list[int] = field(default_factory=list)  #: steps at which it knew the day
     right: int = 0  #: of these, with the true day
     labels: int = 0  #: whose figures it read
     named: int = 0  #: of these, those that it named rightly
+    refused: int = 0  #: submissions that came back
 
     @property
     def mean(self) -> float:
@@ -489,33 +395,36 @@ def attack(
     """Trade a task in all windows as a trader that looks up what it is shown."""
     task = PLUGINS.make_task(name)
     market = history.market
-    starts = {}
+    ends = {}
     for window, span in task.windows.items():
-        row = int(np.searchsorted(market.days, np.datetime64(span.first)))
-        if 0 < row < len(market.days) and window != "long":
-            starts[window] = row - 1
+        if window != "long" and market.days[0] < np.datetime64(span.first):
+            start, stop = window_rows(market.days, span.first, span.last)
+            ends[window] = (start - 1, stop - 1)
 
     result = Result([])
     for window in windows:
         for seed in range(seeds):
             digits = task._config.round_digits
-            trader = InformedTrader(history, policy, digits, list(starts.values()))
+            trader = InformedTrader(history, policy, digits, dict(ends.values()), task.trading)
             episode = opened(market, name, trader, window, seed)
             result.returns.append(total_return(episode))
-            _count(result, trader, episode, starts[window])
+            result.windows.append(window)
+            _count(result, trader, episode, ends[window][0])
 
     return result
 
 
 def _count(result: Result, trader: InformedTrader, episode: TradingEpisodeRun, start: int) -> None:
     """Add what a trader found out in an episode."""
-    if trader.known_at is not None:
-        result.found_at.append(trader.known_at)
-        result.right += trader.base == start
+    known = trader.known
+    if known.known_at is not None:
+        result.found_at.append(known.known_at)
+        result.right += known.base == start
 
-    for label in trader.labels:
+    result.refused += trader.refused
+    for label in known.labels:
         result.labels += 1
-        asset = trader.asset_of(label)
+        asset = known.named.get(label)
         result.named += asset is not None and asset == episode.lens.parse_asset(label)
 
 
@@ -528,8 +437,19 @@ def baseline(
         for seed in range(seeds):
             made = PLUGINS.make_model(model, {})
             result.returns.append(total_return(opened(market, name, made, window, seed)))
+            result.windows.append(window)
 
     return result
+
+
+def at_most(market: MarketSnapshot, name: str, windows: Sequence[str]) -> Result:
+    """Bound the return of every account of a task, by window."""
+    task = PLUGINS.make_task(name)
+    digits = task._config.round_digits
+    returns = [
+        foresight_bound(market, task.windows[window], task.trading, digits) for window in windows
+    ]
+    return Result(returns, list(windows))
 
 
 def main() -> None:
@@ -538,10 +458,11 @@ def main() -> None:
     )
     parser.add_argument("--data", default="synthetic", help="a snapshot's folder")
     parser.add_argument("--tasks", default=",".join(TASKS))
-    parser.add_argument("--policies", default=",".join((*POLICIES, "windows")))
+    parser.add_argument("--policies", help="by default those that a task leaves room for")
     parser.add_argument("--windows", default=",".join(f"W{number}" for number in range(1, 11)))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", action="store_true")
+    parser.add_argument("--write", type=Path, help="a CSV for the returns of all windows")
     options = parser.parse_args()
     market = (
         open_snapshot(PLUGINS, "synthetic", {})
@@ -557,13 +478,58 @@ def main() -> None:
     columns = ("task", "trader", "episodes", "day found", "latest step", "labels named", "return %")
     print(f"| {' | '.join(columns)} | 95 % interval |")
     print("|---" * (len(columns) + 1) + "|")
+    written: list[Row] = []
     for name in options.tasks.split(","):
-        rule = "first_listed" if "memory_only" in name else "momentum"
-        plain = baseline(market, name, f"builtin/{rule}", windows, options.seeds)
-        print(_line(name, f"builtin/{rule}", plain), flush=True)
-        for policy in options.policies.split(","):
-            found = attack(history, name, policy, windows, options.seeds)
-            print(_line(name, f"informed, {policy}", found), flush=True)
+        policies = policies_of(name)
+        if options.policies:
+            policies = options.policies.split(",")
+        for trader, result in results(history, name, policies, windows, options.seeds):
+            print(_line(name, trader, result), flush=True)
+            written += rows_of(name, trader, result)
+
+    if options.write:
+        write_rows(options.write, written)
+
+
+def policies_of(name: str) -> tuple[Policy, ...]:
+    """The policies that can differ in a task: where figures are shown, none has to trade for them."""
+    if "memory_only" not in name:
+        return ("cash",)
+    if name.endswith("_paper"):
+        return ("one",)
+    if name.startswith("stock_blind"):
+        return ("cash",)
+    return (*POLICIES, "windows")
+
+
+def results(
+    history: KnownHistory,
+    name: str,
+    policies: Sequence[Policy],
+    windows: Sequence[str],
+    seeds: int,
+) -> Iterator[tuple[str, Result]]:
+    """Play a task: rules that know nothing, traders that look up, and the bound on all of them."""
+    for rule in RULES:
+        yield f"builtin/{rule}", baseline(history.market, name, f"builtin/{rule}", windows, seeds)
+    for policy in policies:
+        yield f"informed, {policy}", attack(history, name, policy, windows, seeds)
+
+    yield FORESIGHT, at_most(history.market, name, windows)
+
+
+def rows_of(name: str, trader: str, result: Result) -> list[Row]:
+    """The returns of a trader, as rows of the file of returns."""
+    latest = max(result.found_at, default=None)
+    found = ""
+    if latest is not None:
+        found = f"{result.right} of {len(result.returns)}, by step {latest}"
+
+    named = f"{result.named} of {result.labels}" if result.labels else ""
+    rows = []
+    for window, value in zip(result.windows, result.returns, strict=True):
+        rows.append(Row(name, trader, window, round(100.0 * value, 2), found, named))
+    return rows
 
 
 def print_rows(history: KnownHistory, windows: Sequence[str]) -> None:

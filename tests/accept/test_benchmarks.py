@@ -160,7 +160,10 @@ def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) 
     (
         "informed_traders.py",
         "--tasks blinded_memory_only --policies one --windows W1,W2",
-        ["^\\| blinded_memory_only \\| informed, one \\| 2 \\| 0 \\|  \\| 0 of 0 \\| "],
+        [
+            "^\\| blinded_memory_only \\| informed, one \\| 2 \\| 0 \\|  \\| 0 of 0 \\| ",
+            "^\\| blinded_memory_only \\| perfect foresight \\| 2 \\| ",
+        ],
     ),
     (
         "rebased_cost.py",

@@ -58,6 +58,10 @@ from ktdeval.cards.fields.cutoff import (
     sides as sides,
     window_words as window_words,
 )
+from ktdeval.cards.fields.deciders import (
+    foreign_reason as foreign_reason,
+    is_not_isolated as is_not_isolated,
+)
 from ktdeval.cards.fields.episode_parts import (
     Finished as Finished,
     MissingEpisode as MissingEpisode,
@@ -69,6 +73,7 @@ from ktdeval.cards.fields.fact_types import (
     CutoffEntry as CutoffEntry,
     Definition as Definition,
     Drift as Drift,
+    ForeignPackage as ForeignPackage,
     Pluggable as Pluggable,
     SnapshotPart as SnapshotPart,
 )

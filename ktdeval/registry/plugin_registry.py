@@ -21,6 +21,7 @@ from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
 from ktdeval.hookspecs import Spec
 from ktdeval.registry import plugin_boundary
 from ktdeval.registry.discovery import EntryPoint, find_entry_points
+from ktdeval.registry.own_files import code_files
 from ktdeval.registry.plugin_boundary import (
     KINDS as KINDS,
     call_foreign,
@@ -128,6 +129,7 @@ class PluginInfo:
     distribution: str
     version: str  #: version of the distribution
     hooks: tuple[str, ...]  #: names of the hooks that the plugin implements, sorted
+    files: tuple[str, ...] = ()  #: files that hold its code (`code_files`)
 
 
 Warn = Callable[[str], None]  #: called with one line for each plugin that is skipped
@@ -232,7 +234,8 @@ class Plugins:
         except pluggy.PluginValidationError as error:
             raise PluginError(f"plugin {name}: {one_line(error)}") from error
 
-        self.info[name] = PluginInfo(name, distribution, version, hooks_of(plugin))
+        info = PluginInfo(name, distribution, version, hooks_of(plugin), code_files(plugin))
+        self.info[name] = info
 
     def add_task_file(self, path: str) -> tuple[str, ...]:
         """Add the tasks in a YAML file outside any package, and return their names. Raises

@@ -23,6 +23,7 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import CardError
 from ktdeval.values import JsonValue, dumps_canonical, sha256_hex
+from ktdeval_board.allowed_packages import NOT_ISOLATED, is_isolated_here
 from ktdeval_board.document_types import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.errata import Erratum, load_errata
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
@@ -92,6 +93,8 @@ class BoardEntry:
     card_signed_by: tuple[str, ...] = ()
     #: whether the card's costs use the board's prices instead of the card's own
     has_board_prices: bool = False
+    #: whether only packages that the board allows keep the card from being isolated
+    is_isolated: bool = False
 
     @property
     def tier(self) -> Tier:
@@ -108,7 +111,7 @@ class BoardEntry:
         for label in self.card.labels:
             if label == "certificate claimed" and self.is_certified:
                 labels.append("certificate verified")
-            else:
+            elif label != NOT_ISOLATED or not self.is_isolated:
                 labels.append(label)
 
         if self.has_submitters_price:
@@ -374,6 +377,7 @@ def _load_entry(
         certified,
         signers,
         card_signed_by,
+        is_isolated=is_isolated_here(card, rules.packages),
     )
 
 

@@ -22,6 +22,7 @@ from ktdeval.values import (
     load_yaml,
     near_matches,
 )
+from ktdeval_board.allowed_packages import AllowedPackage
 from ktdeval_board.document_types import Day, Line, Sha256, in_words
 from ktdeval_board.layout import path_segment
 from ktdeval_board.look_alike_names import holder_of, mark_of_contact
@@ -278,6 +279,8 @@ class Rules(Value, frozen=True, kw_only=False):
     submitter_keys: tuple[SubmitterKey, ...] = ()
     #: Authorities whose time stamps on forward tests readers of the board may trust
     time_authorities: tuple[TimeAuthority, ...] = ()
+    #: Packages that are not part of ktdeval, and may have been in the process of a run
+    packages: tuple[AllowedPackage, ...] = ()
 
     @property
     def draws_keys(self) -> bool:

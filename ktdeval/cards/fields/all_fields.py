@@ -27,7 +27,7 @@ from ktdeval.cards.fields.certificate import attached_rows
 from ktdeval.cards.fields.cost import cost_problems, cost_rows, derive_cost
 from ktdeval.cards.fields.coverage import coverage_rows, derive_coverage
 from ktdeval.cards.fields.cutoff import cutoff_problems, cutoff_words, gather_cutoff
-from ktdeval.cards.fields.deciders import decider_rows
+from ktdeval.cards.fields.deciders import decider_rows, foreign_rows
 from ktdeval.cards.fields.episodes import (
     agent_rows,
     gather_missing_scoring,
@@ -119,6 +119,7 @@ FIELDS: tuple[CardField, ...] = (
         problems=further_problems,
     ),
     CardField("deciders", gather=lambda sources: list(sources.inputs.deciders), rows=decider_rows),
+    CardField("foreign", gather=lambda sources: list(sources.inputs.foreign), rows=foreign_rows),
     CardField("call", gather=gather_call, text=call_text),
     CardField("request_settings", gather=gather_request_settings, rows=unsent_rows),
     CardField(

@@ -19,6 +19,7 @@ from ktdeval.cards.fields.fact_types import (
     CutoffEntry,
     Decider,
     Drift,
+    ForeignPackage,
     FurtherModelPart,
     NoCutoff,
     Provenance,
@@ -74,6 +75,8 @@ class EvaluationInputs:
     roles: Mapping[str, Sequence[RoleUsage]] = field(default_factory=dict)
     #: who made the decisions, and whether they could look up the market
     deciders: Sequence[Decider] = ()
+    #: packages in the process that are not part of ktdeval, over all sessions
+    foreign: Sequence[ForeignPackage] = ()
     #: number of replies by called model and answering model, by episode id
     served: Mapping[str, Sequence[Served]] = field(default_factory=dict)
     #: software that ran the steps of each episode, by episode id

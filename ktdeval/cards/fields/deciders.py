@@ -19,6 +19,7 @@ from ktdeval.cards.fields.fact_types import (
     DECIDERS,
     Decider,
     DeciderWords,
+    ForeignPackage,
 )
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count
@@ -82,6 +83,16 @@ def knowledge_of(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> t
     return tuple(way for way in (COULD_LOOK_UP, COULD_HAVE_BROUGHT) if way in found)
 
 
+def foreign_reason(package: ForeignPackage) -> str:
+    """Return why a card with a package in its process is not ranked. A board that allows the
+    package drops exactly this reason.
+    """
+    return (
+        f"{package.words} was in the process and is not part of ktdeval, so that it could change"
+        " replies or look the market up; a board may allow it by its hash"
+    )
+
+
 def is_not_isolated(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> bool:
     """Return whether a decider other than a person could look up the market."""
     if not deciders:
@@ -122,3 +133,9 @@ def decider_rows(deciders: Sequence[Decider], facts: object) -> Iterator[Row]:
             for part in decider.shown:
                 shown.append(f"{_SHOWN[part.kind]} ({count(part.files, 'file')})")
             yield field_label("deciders.shown"), ", ".join(shown)
+
+
+def foreign_rows(packages: Sequence[ForeignPackage], facts: object) -> Iterator[Row]:
+    """Yield a row for each package in the process that is not part of ktdeval."""
+    for package in packages:
+        yield field_label("foreign"), package.words

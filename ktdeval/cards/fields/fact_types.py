@@ -305,6 +305,20 @@ class Decider(Value, frozen=True, kw_only=True, omit_defaults=True):
         return f"{words} ({self.why})" if self.why else words
 
 
+class ForeignPackage(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """Code in a run's process that is not part of ktdeval's own installation."""
+
+    name: Name  #: distribution that advertises a plugin, or name of the module
+    version: str = ""  #: version of the distribution; absent if there is none
+    #: SHA-256 of the module's file; of a package, that of the list of its files by `sha256sum`
+    sha256: Sha256
+
+    @property
+    def words(self) -> str:
+        """Name, version and first digits of the hash, for readers."""
+        return " ".join(filter(None, (self.name, self.version, f"({self.sha256[:12]})")))
+
+
 class Drift(Figure, Value, frozen=True, kw_only=True):
     """Shift of the answers to fixed questions between the start and the end of the run; null if it
     is unknown.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ktdeval.cards.fields.assumptions import DECIDED_PRICE_REASON
 from ktdeval.cards.fields.base_types import Name
 from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT, Coverage, derive_coverage
-from ktdeval.cards.fields.deciders import unranked_reasons
+from ktdeval.cards.fields.deciders import foreign_reason, unranked_reasons
 from ktdeval.cards.fields.plan import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.roles import episode_turns, silent_reason
@@ -69,6 +69,7 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
     reasons += _coverage_reasons(facts, coverage)
     if facts.task.mask not in (None, "bright"):
         reasons += unranked_reasons(facts.deciders, facts.episodes)
+        reasons += map(foreign_reason, facts.foreign)
 
     if isinstance(facts, TradingFacts):
         reasons += _trading_reasons(facts, derive_labels(basis))

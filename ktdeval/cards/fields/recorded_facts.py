@@ -24,6 +24,7 @@ from ktdeval.cards.fields.fact_types import (
     Decider,
     Definition,
     Drift,
+    ForeignPackage,
     FurtherModelPart,
     KnowledgeCutoff,
     NoCutoff,
@@ -65,6 +66,9 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     #: who decided, and whether they could look up the market; absent on cards written before this
     #: field existed
     deciders: list[Decider] = field(default_factory=list)
+    #: packages in the process, in any session of the run, that are not part of ktdeval; absent if
+    #: there are none
+    foreign: list[ForeignPackage] = field(default_factory=list)
     call: dict[str, Any]  #: sampling and transport parameters of model calls
     #: request settings at a provider that differ from what call says: unsupported fields, how a
     #: tool was forced; null for a local model

@@ -96,7 +96,8 @@ def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
         "another model answered": is_of_another_model(facts),
         "own settings not applied": lacks_own_settings(facts.episodes),
         "elected": derive_decisions(basis).elected > 0,
-        "not isolated": has_market and is_not_isolated(facts.deciders, facts.episodes),
+        "not isolated": bool(facts.foreign)
+        or (has_market and is_not_isolated(facts.deciders, facts.episodes)),
         "human": any(map(is_person, models)),
         "mixed code": is_of_mixed_code(makers),
         "transplanted": bool(facts.task.config.get(TRANSPLANTED)),

@@ -15,9 +15,6 @@ from ktdeval.calls.budget import Allowance
 from ktdeval.calls.episode_rounds import EpisodeRounds
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
-from ktdeval.cards.fields.cutoff import latest_cutoff
-from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
-from ktdeval.cards.fields.listed_cutoffs import run_cutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.traits import model_traits
@@ -59,6 +56,7 @@ from ktdeval.runner.plans.additional_models import (
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import open_market
 from ktdeval.runner.plans.model_settings import with_model_settings
+from ktdeval.runner.plans.new_manifest import run_manifest, with_foreign, with_further
 from ktdeval.runner.plans.outside_agents import outside_of, try_agent
 from ktdeval.runner.plans.plan import (
     Plan,
@@ -78,7 +76,7 @@ from ktdeval.runner.records.leaderboard_registration import (
 from ktdeval.runner.records.run_claim import RunClaim, claim_folder, claim_url
 from ktdeval.runner.records.run_folder import RunFolder, mask_key_of, recorded_run
 from ktdeval.runner.records.run_locator import local_copy
-from ktdeval.runner.records.run_manifest import FurtherFacts, RunManifest
+from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.runner.rehearsals.model_task_fit import check_person
 from ktdeval.runner.scoring.call_log_checks import check_call_log
 from ktdeval.runner.scoring.score import keep_certificate, keep_task_files, write_cards
@@ -86,9 +84,8 @@ from ktdeval.stores.mirror import checked_url, is_url
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFinished, Event
 from ktdeval.task_api.scoring import is_scoring
-from ktdeval.values.config_options import lasting_data, user_path
+from ktdeval.values.config_options import user_path
 from ktdeval.values.files import Closing, check_output
-from ktdeval.values.strict_json import JsonValue
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 
@@ -200,7 +197,8 @@ def prepare_run(
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol, choices(access.further))
         plan = _as_known(plan, config, drawn, recorded, shared)
         manifest = run_manifest(config, plan, snapshot, models.remote, models.price, recorded)
-        manifest = _with_further(manifest, config, access.further, recorded)
+        manifest = with_further(manifest, config, access.further, recorded)
+        manifest = with_foreign(manifest, plugins, recorded)
         if shared is not None and recorded is not None:
             manifest = grown_manifest(recorded, manifest)
 
@@ -362,76 +360,6 @@ def _mask_key(config: RunConfig, drawn: DrawnKey | None, recorded: RunFolder | N
     if drawn is not None:
         return drawn.mask_key
     return config.mask_key or mask_key_of(recorded) or secrets.token_hex(16)
-
-
-def run_manifest(
-    config: RunConfig,
-    plan: Plan,
-    snapshot: MarketSnapshot | None,
-    remote: RemoteModel | None,
-    price: Price | None,
-    recorded: RunFolder | None,
-) -> RunManifest:
-    """Return the manifest that a run writes before its first step.
-
-    `recorded`: the same run, if it has already begun. Its knowledge cutoff and registration are
-    kept unless new ones are given.
-    """
-    cutoff: CutoffEntry | NoCutoff
-    if config.knowledge_cutoff is None and recorded is not None:
-        cutoff = recorded.manifest.knowledge_cutoff
-    else:
-        cutoff = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
-
-    data: Mapping[str, JsonValue] | None = None
-    if snapshot is not None:
-        data = {"data": lasting_data(config.data), "data_args": dict(config.data_args)}
-
-    registration = None if recorded is None else recorded.manifest.registration
-    if config.registration is not None:
-        registration = load_drawn_key(config.registration).id
-
-    return RunManifest(
-        data=data,
-        snapshot=None if snapshot is None else snapshot.id,
-        metrics=config.metrics,
-        rules=config.rules,
-        specs=plan.specs,
-        price=price,
-        request_settings=_settings_of(remote),
-        knowledge_cutoff=cutoff,
-        registration=registration,
-    )
-
-
-def _with_further(
-    manifest: RunManifest,
-    config: RunConfig,
-    models: Sequence[RunModel],
-    recorded: RunFolder | None,
-) -> RunManifest:
-    """Return the manifest with the run's additional models. Unless a knowledge cutoff was given or
-    recorded, the latest cutoff of all models is used.
-    """
-    cutoff = manifest.knowledge_cutoff
-    if config.knowledge_cutoff is None and recorded is None:
-        cutoff = latest_cutoff([cutoff, *(each.cutoff for each in models)])
-
-    facts = {}
-    for each in models:
-        facts[each.choice.asked_as] = FurtherFacts(
-            price=each.price,
-            request_settings=_settings_of(each.remote),
-            knowledge_cutoff=each.cutoff,
-        )
-
-    return replace(manifest, further_models=facts, knowledge_cutoff=cutoff)
-
-
-def _settings_of(remote: RemoteModel | None) -> Mapping[str, JsonValue] | None:
-    """Return a remote model's request settings at its provider; None for a local model."""
-    settings = None if remote is None else remote.settings()
-    return settings if isinstance(settings, Mapping) else None  # already checked by `connect`
 
 
 def drawn_key_of(config: RunConfig) -> DrawnKey | None:

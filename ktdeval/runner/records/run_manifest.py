@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from ktdeval.calls.prices import FREE, PriceEntry
-from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.fact_types import CutoffEntry, ForeignPackage, NoCutoff
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.harness.call_params import without_transport
 from ktdeval.market.rules.calendar import parse_day
@@ -95,6 +95,8 @@ class RunManifest:
     registration: str | None = None
     #: additional models of the run, keyed by the name that the agent uses
     further_models: Mapping[str, FurtherFacts] = field(default_factory=dict)
+    #: packages that were in the process of any session and are not part of ktdeval
+    foreign: tuple[ForeignPackage, ...] = ()
 
     @property
     def is_free(self) -> bool:
@@ -182,6 +184,7 @@ class ManifestFile(Value, omit_defaults=True):
     call_log: LogEntry | None = None
     registration: ContentHash | None = None
     further_models: dict[str, FurtherFacts] = msgspec.field(default_factory=dict)
+    foreign: tuple[ForeignPackage, ...] = ()
 
 
 _FACTS = tuple(each.name for each in fields(RunManifest) if each.name != "specs")

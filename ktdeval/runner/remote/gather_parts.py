@@ -17,9 +17,11 @@ from pathlib import Path
 from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.database import RECORD, CallDatabase, EpisodeRows, LogIdentity, read_labels
 from ktdeval.calls.stop_flag import Fence, no_fence
+from ktdeval.cards.fields.fact_types import ForeignPackage
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.runner.plans.plan_growth import unite_episodes
 from ktdeval.runner.records.completion_marks import LogEntry
+from ktdeval.runner.records.foreign_code import unite_packages
 from ktdeval.runner.records.run_file_names import CANARY, CERTIFICATE, MANIFEST, MARK, TASK_FILES
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import RunManifest
@@ -39,6 +41,12 @@ class Sources:
     canary: Path | None = None  #: folder with the answers to the fixed questions
     checks: Path | None = None  #: folder of the part that probed the models' tool protocols
 
+    @property
+    def parts(self) -> set[Path]:
+        """Folders of all parts that contribute to the run."""
+        found = {*self.finished.values(), *self.unfinished.values(), self.canary, self.checks}
+        return {part for part in found if part is not None}
+
 
 def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_fence) -> RunFolder:
     """Create or complete the run folder `target` from parts, and return it.
@@ -51,9 +59,13 @@ def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_
     """
     manifest = RunFolder.load(planned).manifest
     recorded = None
+    foreign = [_foreign_of(part) for part in sources.parts]
     if (target / MANIFEST).exists():
         recorded = RunFolder.load(target).manifest
         manifest = replace(manifest, specs=unite_episodes(manifest.specs, recorded.specs))
+        foreign.append(recorded.foreign)
+
+    manifest = replace(manifest, foreign=unite_packages(manifest.foreign, *foreign))
 
     with wrap_os_error(f"{target}: can't gather the run", "free space or choose another --out"):
         for name in ("episodes", "cards"):
@@ -80,6 +92,13 @@ def gather_run(target: Path, planned: Path, sources: Sources, fence: Fence = no_
         write_atomic(target / MANIFEST, dumps_pretty(manifest.to_json()))
 
     return RunFolder(target, manifest)
+
+
+def _foreign_of(part: Path) -> tuple[ForeignPackage, ...]:
+    """Return the foreign packages that a part of the run recorded."""
+    if not (part / MANIFEST).exists():
+        return ()
+    return RunFolder.load(part).manifest.foreign
 
 
 def _gather_episode(target: Path, part: Path, episode: str) -> None:

@@ -15,6 +15,7 @@ from ktdeval.harness.chat_messages import LOOKED_UP
 from ktdeval.harness.external_acts import Isolation, ShownPart
 from ktdeval.harness.traits import DeciderKind, model_traits
 from ktdeval.registry.plugin_registry import Plugins
+from ktdeval.runner.records.foreign_code import is_foreign
 from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.values.strict_json import JsonValue
@@ -90,7 +91,7 @@ def decider_kind(
         return "plugin"
 
     owner = plugins.info.get(plugins.owner(kind, own))
-    if owner is None or owner.distribution != _OWN:
+    if owner is None or owner.distribution != _OWN or is_foreign(owner):
         return "plugin"
     if spec.decider is not None or kind == "agents":
         return cast("DeclaredKind | None", spec.decider)

@@ -233,6 +233,7 @@ def _run_inputs(
         missing_episodes={id_: errors.get(id_, "not run to its end") for id_ in missing},
         provenance=describe_provenance(wall_time(marks.values()), calls, owners),
         deciders=run_deciders(specs[0], plugins, said.values()),
+        foreign=manifest.foreign,
         served={id_: each.served for id_, each in said.items()},
         makers={id_: mark.made_by for id_, mark in marks.items()},
         price=manifest.price,

@@ -15,6 +15,7 @@ from ktdeval.harness import TRANSPORT
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.values import JsonValue, dumps_canonical, file_sha256, temporary_folder, to_plain
+from ktdeval_board.allowed_packages import NOT_ISOLATED, standing_reasons
 from ktdeval_board.baselines import run_baseline
 from ktdeval_board.board_entries import Card, division_of, figures_of, names_of
 from ktdeval_board.checking.findings import FileMessage
@@ -138,7 +139,7 @@ def matching_run(recorded: RecordedCard, runs: Sequence[OwnRun]) -> OwnRun | Non
                 "your own"
             )
 
-        for difference in _plan_differences(recorded.card, own.card):
+        for difference in _plan_differences(recorded.card, own.card, recorded.rules):
             raise UsageError(
                 f"--rerun: is not a run of the plan of card {recorded.files.card_id[:12]}:"
                 f" {difference}"
@@ -177,20 +178,24 @@ def with_rerun(
 
 def _comparable(card: Card) -> dict[str, JsonValue]:
     """Return the part of a card that is the same on any machine. Hashes of packed files are left
-    out because their bytes vary with library versions, and the record of the code because it may
-    differ between machines.
+    out because their bytes vary with library versions, and the records of the code, with what
+    follows from them, because they may differ between machines.
     """
     plain = card.plain
     for episode in plain["episodes"]:
         episode.pop("made_by", None)
 
-    labels = [label for label in plain["labels"] if label != "mixed code"]
+    for name in ("foreign", "rankable"):
+        plain.pop(name, None)
+
+    labels = [label for label in plain["labels"] if label not in ("mixed code", NOT_ISOLATED)]
     return {**plain, "labels": labels, "artefacts": sorted(card.artefacts)}
 
 
-def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
+def _plan_differences(submitted: Card, own: Card, rules: Rules) -> Iterator[str]:
     """Yield the differences between the plans of two cards in the same division."""
-    lacking = [reason for reason in own.rankable.reasons if reason != NEVER_TRADED]
+    standing = standing_reasons(own, rules.packages)
+    lacking = [reason for reason in standing if reason != NEVER_TRADED]
     if lacking:
         yield f"it is not complete: {'; '.join(lacking)}"
 

@@ -21,6 +21,7 @@ from ktdeval.runner import (
     TRANSCRIPT,
     card_claims,
 )
+from ktdeval_board.allowed_packages import may_be_ranked, standing_reasons
 from ktdeval_board.board_entries import (
     Card,
     facets,
@@ -228,9 +229,13 @@ def _coverage(inputs: CardInputs) -> Iterator[str]:
     card = inputs.card
     if card.missing_episodes:
         yield f"{len(card.missing_episodes)} planned episodes did not finish"
-    elif not card.rankable.value and card.limit is None and _PLACEBO not in card.labels:
+    elif card.limit is None and _PLACEBO not in card.labels:
+        packages = inputs.rules.packages
+        if may_be_ranked(card, packages):
+            return
+
         # A card that never traded is accepted, but listed without a rank.
-        reasons = [reason for reason in card.rankable.reasons if reason != NEVER_TRADED]
+        reasons = [each for each in standing_reasons(card, packages) if each != NEVER_TRADED]
         if reasons or not card.rankable.reasons:
             yield "; ".join(reasons) or "the card says that it can't be ranked"
 

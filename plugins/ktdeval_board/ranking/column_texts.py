@@ -22,6 +22,7 @@ from ktdeval.cards import (
 )
 from ktdeval.stats import PANEL_FAMILIES
 from ktdeval.values import JsonValue, Value, from_plain, load_yaml, to_plain
+from ktdeval_board.allowed_packages import may_be_ranked, standing_reasons
 from ktdeval_board.attempts import key_reasons
 from ktdeval_board.board_entries import SUBMITTERS_PRICE, BoardEntry, LoadedBoard, figures_of
 from ktdeval_board.document_types import TRUST
@@ -211,8 +212,9 @@ def _reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterator[st
     if entry.tier == "unchecked":
         yield "not checked yet: the board has no verdict on it"
 
-    if not card.rankable.value:
-        yield from card.rankable.reasons or ["the card says that it may not be ranked"]
+    if not may_be_ranked(card, rules.packages):
+        reasons = standing_reasons(card, rules.packages)
+        yield from reasons or ["the card says that it may not be ranked"]
 
     if "placebo" in card.labels:
         yield "the market is a placebo, in which selection is impossible"

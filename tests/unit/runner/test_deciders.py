@@ -392,7 +392,7 @@ def test_an_agent_of_a_plugin_is_on_the_card(careless: tuple[Path, Plugins]) -> 
 
 @pytest.mark.parametrize(
     ("deciders", "field"),
-    [(None, "labels"), ([{"name": "builtin/momentum", "kind": "rule"}], "deciders")],
+    [(None, "rankable"), ([{"name": "builtin/momentum", "kind": "rule"}], "deciders")],
 )
 def test_a_card_that_tells_otherwise_does_not_verify(
     careless: tuple[Path, Plugins], deciders: Any, field: str

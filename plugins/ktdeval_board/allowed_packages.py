@@ -1,0 +1,47 @@
+"""Packages that a board allows in the process of a run, although they are not part of ktdeval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ktdeval.cards import ScoringCard, TradingCard, foreign_reason, is_not_isolated
+from ktdeval.values import Value
+from ktdeval_board.document_types import Line, Sha256
+
+NOT_ISOLATED = "not isolated"  #: Label of a card that the board drops if it allows its packages
+
+
+class AllowedPackage(Value, frozen=True, kw_only=True):
+    """Package that the maintainers have read, and allow in the process of a run."""
+
+    name: Line  #: Distribution or module, as on cards (foreign.name)
+    sha256: Sha256  #: Hash of its files, as on cards (foreign.sha256)
+
+
+def standing_reasons(
+    card: TradingCard | ScoringCard, allowed: Sequence[AllowedPackage]
+) -> list[str]:
+    """Return the reasons why a card may not be ranked, without those that a board lifts."""
+    known = {(each.name, each.sha256) for each in allowed}
+    lifted = set()
+    for package in card.foreign:
+        if (package.name, package.sha256) in known:
+            lifted.add(foreign_reason(package))
+
+    return [reason for reason in card.rankable.reasons if reason not in lifted]
+
+
+def may_be_ranked(card: TradingCard | ScoringCard, allowed: Sequence[AllowedPackage]) -> bool:
+    """Return whether a card may be ranked on a board that allows these packages."""
+    if card.rankable.value:
+        return True
+    return bool(card.rankable.reasons) and not standing_reasons(card, allowed)
+
+
+def is_isolated_here(card: TradingCard | ScoringCard, allowed: Sequence[AllowedPackage]) -> bool:
+    """Return whether a card is labelled as not isolated only because of packages that the board
+    allows.
+    """
+    known = {(each.name, each.sha256) for each in allowed}
+    is_known = all((package.name, package.sha256) in known for package in card.foreign)
+    return is_known and bool(card.foreign) and not is_not_isolated(card.deciders, card.episodes)

@@ -4,11 +4,14 @@ earns nearly what perfect foresight does, but never more.
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from best_screens import best_screens
+from bring_prices import brought
 from foresight_bound import foresight_bound
 from informed_traders import PLUGINS, InformedTrader, KnownHistory, attack, total_return
 
@@ -21,7 +24,8 @@ from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.task_api import Window
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent
-from support.accept.accept_runs import import_real
+from support.accept.accept_runs import evaluate, import_real, synthetic
+from support.paths import REPOSITORY
 from support.tasks.ktdfin_market import FIRST, LAST, small_market, spec_of
 
 MARKET = small_market()
@@ -116,6 +120,33 @@ def test_a_screen_shows_what_was_computed_from_the_history(
         found |= {episode.lens.parse_asset(label) for label in model.shown}
 
     assert found >= set(sought)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ktdeval_command")
+def test_a_program_in_the_sandbox_that_brings_the_prices_is_not_ranked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+
+    market = KnownHistory(synthetic())
+    days = brought(market, ["W1"])
+    shutil.copy(REPOSITORY / "benchmarks" / "informed_program.py", tmp_path)
+    (tmp_path / "brought.json").write_text(json.dumps(days))
+    monkeypatch.chdir(tmp_path)
+    program = "run=python3 informed_program.py brought.json"
+    evaluate(
+        tmp_path / "run",
+        "remote/informed",
+        ["blinded_open_research"],
+        *("--agent", "command", "--agent-args", program, "--windows", "W1", "--limit", "4"),
+    )
+
+    card = json.loads((tmp_path / "run" / "cards" / "blinded_open_research.json").read_text())
+    assert card["metrics"]["total_return"]["value"] > 0.05  # in four days
+    assert card["rankable"]["value"] is False
+    assert "could have brought the market" in " ".join(card["rankable"]["reasons"])
 
 
 @pytest.mark.slow

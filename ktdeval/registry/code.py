@@ -21,6 +21,7 @@ _KITS = (
 #: types of files that determine a package's behaviour: its code, and the tables and texts that it
 #: reads
 _SUFFIXES = frozenset({".py", ".yaml", ".csv", ".json", ".sql", ".md", ".txt"})
+_README = "README.md"  #: page of a package for readers, which no code reads
 
 
 def code_hashes(plugins: Plugins) -> dict[str, str]:
@@ -85,8 +86,8 @@ def _hash_of(file: Path) -> str:
 
 
 def _sources(file: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files of a module or package in order, without tests. Each file comes with its name
-    relative to the package, which is empty for a module.
+    """Yield the files of a module or package in order, without tests and the package's README. Each
+    file comes with its name relative to the package, which is empty for a module.
     """
     if file.name != "__init__.py":
         yield file, ""  # the file's own name does not count
@@ -95,5 +96,7 @@ def _sources(file: Path) -> Iterator[tuple[Path, str]]:
     root = file.parent
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
+        if name.as_posix() == _README:
+            continue
         if path.suffix in _SUFFIXES and name.parts[0] != "tests" and path.is_file():
             yield path, name.as_posix()

@@ -81,3 +81,20 @@ def test_one_changed_constant_changes_the_hash_and_the_folder_does_not(tmp_path:
         hashes.append(found[next(name for name in found if "same_name" in name)])
 
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_packages_readme_is_no_code_and_its_prompts_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = []
+    readers = (("say", "For readers"), ("say", "For all readers"), ("ask", "For readers"))
+    for number, (prompt, readme) in enumerate(readers):
+        package = tmp_path / f"place{number}" / f"own_package_{number}"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(PLUGIN_TEXT.format(factor=1))
+        (package / "prompt.md").write_text(prompt)
+        (package / "README.md").write_text(readme)
+        monkeypatch.syspath_prepend(package.parent)
+        hashes.append(code_hashes(load_plugins([package.name]))[package.name])
+
+    assert hashes[0] == hashes[1] != hashes[2]

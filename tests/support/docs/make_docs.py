@@ -22,6 +22,7 @@ from support.docs.docs_project import (
     tests_table,
 )
 from support.docs.docs_reference import reference_pages
+from support.docs.docs_rooms import families_table, rooms_table
 from support.docs.docs_tables import (
     columns_table,
     glossary_panel,
@@ -43,6 +44,8 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/models.md": {"providers": providers_table},
     "docs/plan.md": {"token rates": token_rates_table},
     "docs/architecture.md": {
+        "families": families_table,
+        "rooms": rooms_table,
         "rings": rings_table,
         "layers": layers_text,
     },

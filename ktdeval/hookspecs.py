@@ -35,10 +35,8 @@ class Spec:
             of plugins/hints.json).
         remote: for a model, whether it is a `RemoteModel`; records and cards must agree. None:
             determined by making one without parameters.
-        decider: for one of ktdeval's own models, who makes its decisions: a `DeciderKind` or
-            `nobody`; None: a rule, or a model behind a network. For one of its own agents,
-            `outside`: it decides outside of this process; None: its model decides. Third-party
-            plugins are not asked.
+        decider: who decides, for ktdeval's own models (a `DeciderKind`, or `nobody`; None: a rule,
+            or a model behind a network) and agents (`outside` of this process; None: its model).
     """
 
     name: str

@@ -133,7 +133,8 @@ def card_difference(
     A recorded card written before `deciders` existed must still match the labels and eligibility
     that follow from its deciders. An interval that was recorded before one day could leave none is
     not compared (`has_earlier_intervals`). One written before `assumptions` existed must
-    still match the eligibility that follows from them, and the label on holdings without a bar.
+    still match the eligibility that follows from them, and the label on holdings without a bar. One
+    written before `rank_correlation` existed must still match the label and eligibility that follow.
     """
     recomputed = cast("Mapping[str, JsonValue]", _with_earlier_intervals(recorded, recomputed))
     comparable = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
@@ -148,6 +149,9 @@ def card_difference(
         del comparable["assumptions"]
         comparable["episodes"] = _without_part(comparable["episodes"], "stale")
         comparable["labels"] = _without_newer_labels(comparable["labels"])
+
+    if "rank_correlation" in comparable.keys() - recorded.keys():
+        del comparable["rank_correlation"]
 
     return _difference(recorded, comparable, text, is_close)
 

@@ -63,8 +63,8 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
 
 
 def figures_of(run: Path) -> dict[str, dict[str, Any]]:
-    """Value, interval and number of values of each metric and score on the run's card, with the
-    reason where there is none.
+    """Value, interval and number of values of each metric and score on the run's card, and the rank
+    correlation of its holdings, with the reason where there is none.
     """
     (path,) = (run / "cards").glob("*.json")
     card = json.loads(path.read_text(encoding="utf-8"))
@@ -81,6 +81,9 @@ def figures_of(run: Path) -> dict[str, dict[str, Any]]:
             found[f"{part}.{name}"] = fields | {
                 key: interval[key] for key in ("low", "high") if key in interval
             }
+
+    if "rank_correlation" in card:
+        found["rank_correlation"] = card["rank_correlation"]
 
     return found
 

@@ -63,6 +63,7 @@ from ktdeval.cards.fields.plan import (
     with_args,
 )
 from ktdeval.cards.fields.provenance import provenance_problems, provenance_rows
+from ktdeval.cards.fields.rank_correlation import correlation_rows, gather_rank_correlation
 from ktdeval.cards.fields.rank_eligibility import derive_rankable
 from ktdeval.cards.fields.reference_policies import gather_references, reference_problems
 from ktdeval.cards.fields.roles import derive_roles, role_problems, role_rows
@@ -165,6 +166,13 @@ FIELDS: tuple[CardField, ...] = (
         problems=scoring_problems,
     ),
     CardField("reference", gather=gather_references, only="trading", problems=reference_problems),
+    CardField(
+        "rank_correlation",
+        gather=gather_rank_correlation,
+        only="trading",
+        rows=correlation_rows,
+        table="activity",
+    ),
     CardField(
         "score_order",
         gather=lambda sources: list(sources.inputs.definitions),

@@ -485,6 +485,27 @@ class Assumptions(Value, frozen=True):
         return self.looks_ahead and not self.prescribed
 
 
+Correlation = Annotated[int, Meta(ge=-1, le=1)] | Annotated[float, Meta(ge=-1, le=1)]
+
+
+class HoldingCorrelationPart(Figure, Value, frozen=True, kw_only=True):
+    """Rank correlation of holdings with the returns from one fill to the next, over all finished
+    episodes; null with a reason if it is undefined.
+    """
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("over", "days", "interval", "floor")
+
+    value: Correlation | None
+    #: assets: ranked against each other on each day; days: each against its own earlier days
+    over: Literal["assets", "days"] | UnsetType = UNSET
+    days: Annotated[int, Meta(ge=1)] | UnsetType = UNSET  #: calendar days behind it
+    interval: Interval | UnsetType = UNSET
+    floor: Correlation | UnsetType = UNSET  #: lower bound at the one-sided level of 99.999 %
+    #: Spearman's correlation without the correction for equal holdings; absent over days
+    spearman: Correlation | UnsetType = UNSET
+    reason: Name | UnsetType = UNSET
+
+
 class Provenance(Value, frozen=True):
     """The only part that may differ between two runs of the same plan."""
 

@@ -9,6 +9,7 @@ from ktdeval.cards.fields.base_types import Name
 from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT, Coverage, derive_coverage
 from ktdeval.cards.fields.deciders import foreign_reason, unranked_reasons
 from ktdeval.cards.fields.plan import NOT_RECORDED, is_declared
+from ktdeval.cards.fields.rank_correlation import BEYOND_SKILL
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.roles import episode_turns, silent_reason
 from ktdeval.cards.fields.task import BY_ACCOUNT, never_ranked
@@ -102,3 +103,6 @@ def _trading_reasons(facts: TradingFacts, labels: Sequence[str]) -> Iterator[str
 
     if "never traded" in labels:
         yield NEVER_TRADED
+
+    if "beyond skill" in labels:
+        yield BEYOND_SKILL

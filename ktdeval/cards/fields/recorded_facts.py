@@ -26,6 +26,7 @@ from ktdeval.cards.fields.fact_types import (
     Drift,
     ForeignPackage,
     FurtherModelPart,
+    HoldingCorrelationPart,
     KnowledgeCutoff,
     NoCutoff,
     Pluggable,
@@ -113,6 +114,8 @@ class TradingFacts(Evaluation, frozen=True, kw_only=True):
     certificate: Attachment
     #: what its figures assume; absent on cards written before this field existed
     assumptions: Assumptions | UnsetType = UNSET
+    #: of holdings with the returns that follow; absent on cards written before this field existed
+    rank_correlation: HoldingCorrelationPart | UnsetType = UNSET
 
     STEP: ClassVar[str] = "step"
     """Name of a step of its episodes."""

@@ -11,6 +11,7 @@ from ktdeval.cards.fields.deciders import is_not_isolated
 from ktdeval.cards.fields.episode_parts import Orders
 from ktdeval.cards.fields.fact_types import SnapshotPart
 from ktdeval.cards.fields.plan import is_declared, is_person
+from ktdeval.cards.fields.rank_correlation import is_beyond_skill
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.roles import episode_turns
 from ktdeval.cards.fields.served import is_of_another_model, lacks_own_settings
@@ -49,6 +50,7 @@ TradingLabel = Literal[
     "fills at a known price",
     "stale value",
     "mostly rejected",
+    "beyond skill",
 ]
 """Further labels of trading cards."""
 
@@ -118,6 +120,7 @@ def _trading_conditions(facts: TradingFacts, coverage: Coverage) -> dict[str, bo
         "mask not certified": not is_certified,
         "certificate claimed": is_claimed and is_certified,
         "identifiable by its account": bool(facts.task.config.get(BY_ACCOUNT)),
+        "beyond skill": is_beyond_skill(facts.rank_correlation),
         "no entity list": hides_assets and facts.snapshot.has_plain_texts,
         "script without names": hides_assets and facts.snapshot.has_unnamed_scripts,
     }

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from ktdeval.cards import account_claims, derive_card, parse_card
+from ktdeval.cards.card import TradingCard
 from ktdeval.cards.fields.assumptions import DECIDED_PRICE_REASON
+from ktdeval.cards.fields.rank_correlation import BEYOND_SKILL, correlation_rows
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.cards.show import make_report
 from ktdeval.market.snapshots.snapshot import Instrument
@@ -20,7 +22,13 @@ from ktdeval.registry import load_plugins
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading import Ledger, Scale, StaleHoldings, stale_holdings
 from ktdeval.values import dumps_pretty
-from support.figures.card_cases import card as made_card, episode, stale_card, without_bars
+from support.figures.card_cases import (
+    card as made_card,
+    episode,
+    renewed_card,
+    stale_card,
+    without_bars,
+)
 from support.figures.metric_cases import CODES, ledger, market, order, spec, step
 from support.market.long_imports import Imports
 from support.terminal import Terminal
@@ -279,3 +287,59 @@ def test_a_market_of_known_prices_says_so_at_its_import(terminal: Terminal, tmp_
         "venue frictionless_long fills at the close that was decided on: a look-ahead"
         in imports.printed
     )
+
+
+# ---- holdings and next returns
+
+
+def foreseen(floor: float) -> dict[str, Any]:
+    """A card with this lower bound, and everything that follows from it."""
+    plain = made_card()
+    plain["rank_correlation"] = {
+        "value": 0.9,
+        "over": "assets",
+        "days": 42,
+        "interval": {
+            "low": 0.8,
+            "high": 0.95,
+            "level": 0.95,
+            "kind": "betting, by calendar day",
+            "n": 42,
+        },
+        "floor": floor,
+        "spearman": 0.3,
+    }
+    return renewed_card(plain)
+
+
+def test_a_card_that_orders_the_next_returns_beyond_any_skill_is_not_ranked() -> None:
+    card = foreseen(0.151)
+
+    assert "beyond skill" in card["labels"]
+    assert BEYOND_SKILL in card["rankable"]["reasons"]
+    assert "beyond skill" not in foreseen(0.15)["labels"]
+    assert BEYOND_SKILL not in foreseen(0.15)["rankable"]["reasons"]
+
+
+def correlation_words(floor: float) -> dict[str, str]:
+    facts = parse_card(dumps_pretty(foreseen(floor)), "card.json")
+    assert isinstance(facts, TradingCard)
+    return dict(correlation_rows(facts.rank_correlation, facts))
+
+
+def test_the_printed_card_says_the_correlation_with_its_interval_and_floor() -> None:
+    words = "+0.900 [95 %: +0.800 … +0.950] across assets, 42 days"
+    beyond = f"{words}; above 0.600 at 99.999 %, published skill ≤ 0.15"
+
+    assert correlation_words(-0.2) == {"holdings and next returns": words}
+    assert correlation_words(0.6) == {"holdings and next returns": beyond}
+
+
+def test_a_card_without_the_label_that_follows_from_its_records_does_not_verify() -> None:
+    """Who removes the field, as if the card was older, still has to keep label and eligibility."""
+    recomputed = foreseen(0.6)
+    older = {name: value for name, value in recomputed.items() if name != "rank_correlation"}
+    stripped = {**older, "labels": [one for one in older["labels"] if one != "beyond skill"]}
+
+    assert card_difference(older, recomputed) is None
+    assert "labels" in (card_difference(stripped, recomputed) or "")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import zip_longest
 from typing import cast
 
@@ -135,6 +135,7 @@ def card_difference(
     not compared (`has_earlier_intervals`). One written before `assumptions` existed must
     still match the eligibility that follows from them, and the label on holdings without a bar. One
     written before `rank_correlation` existed must still match the label and eligibility that follow.
+    One written before `BY_PRICES` existed need not have that label, which follows from its task.
     """
     recomputed = cast("Mapping[str, JsonValue]", _with_earlier_intervals(recorded, recomputed))
     comparable = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
@@ -148,7 +149,11 @@ def card_difference(
     if "assumptions" in comparable.keys() - recorded.keys():
         del comparable["assumptions"]
         comparable["episodes"] = _without_part(comparable["episodes"], "stale")
-        comparable["labels"] = _without_newer_labels(comparable["labels"])
+        comparable["labels"] = _without(comparable["labels"], _REPEATED_LABELS)
+
+    labels = cast("Sequence[str]", recorded.get("labels") or ())
+    if "labels" in comparable and BY_PRICES not in labels:
+        comparable["labels"] = _without(comparable["labels"], frozenset({BY_PRICES}))
 
     if "rank_correlation" in comparable.keys() - recorded.keys():
         del comparable["rank_correlation"]
@@ -201,10 +206,16 @@ hides nothing by their absence. Fills that exclude a card from ranking change it
 """
 
 
-def _without_newer_labels(labels: JsonValue) -> JsonValue:
-    """Return labels in the form used on cards written before `assumptions` existed."""
+BY_PRICES = "identifiable by its prices"
+"""Label that follows from a task's mask and mode alone. Cards that were written before it existed
+lack it; it is added when they are read.
+"""
+
+
+def _without(labels: JsonValue, newer: Container[str]) -> JsonValue:
+    """Return labels in the form used on cards written before the `newer` ones existed."""
     listed = cast("Sequence[str]", labels)
-    return [label for label in listed if label not in _REPEATED_LABELS]
+    return [label for label in listed if label not in newer]
 
 
 def value_difference(recorded: object, recomputed: object) -> str | None:

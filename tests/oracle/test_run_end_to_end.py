@@ -139,7 +139,12 @@ def test_the_card_follows_its_schema_and_states_the_run(first: tuple[Path, Done]
     )
 
     assert list(Draft202012Validator(schema).iter_errors(card)) == []
-    assert card["labels"] == ["synthetic", "limited", "mask not certified"]
+    assert card["labels"] == [
+        "synthetic",
+        "limited",
+        "mask not certified",
+        "identifiable by its prices",
+    ]
     assert (card["limit"], card["seeds"], card["rules"]) == (8, [0], "strict")
     assert card["windows"] == [
         {"name": "W5", "first": "2024-10-21", "last": "2024-12-13", "days": 40}

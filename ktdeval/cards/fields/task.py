@@ -11,6 +11,7 @@ from ktdeval.cards.fields.fact_types import TaskPart, TradingTaskPart, WindowPar
 from ktdeval.cards.fields.recorded_facts import AnyFacts
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, clean
+from ktdeval.stats.factorial_effects import MODE_PIECES
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue
 
@@ -56,6 +57,16 @@ def never_ranked(config: Mapping[str, Any]) -> str:
     if not reason:
         return ""
     return clean(str(reason))
+
+
+def is_identifiable_by_prices(task: TradingTaskPart) -> bool:
+    """Return whether a task hides names or days and shows figures that follow from prices, by which
+    any holder of the price history can name them. Blurred figures count, too: together they name
+    the day. A mode that the suite does not know counts as one that shows figures.
+    """
+    hides = task.mask != "bright"
+    shows_no_figures = MODE_PIECES.get(task.mode) == frozenset()
+    return hides and not shows_no_figures
 
 
 # ---- checks

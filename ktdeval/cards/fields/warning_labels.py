@@ -16,7 +16,7 @@ from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, Tradi
 from ktdeval.cards.fields.roles import episode_turns
 from ktdeval.cards.fields.served import is_of_another_model, lacks_own_settings
 from ktdeval.cards.fields.software_versions import is_of_mixed_code
-from ktdeval.cards.fields.task import BY_ACCOUNT, TRANSPLANTED
+from ktdeval.cards.fields.task import BY_ACCOUNT, TRANSPLANTED, is_identifiable_by_prices
 from ktdeval.cards.fields.words import read_words
 from ktdeval.trading.stale_values import most_stale
 
@@ -47,6 +47,7 @@ TradingLabel = Literal[
     "mask not certified",
     "certificate claimed",
     "identifiable by its account",
+    "identifiable by its prices",
     "fills at a known price",
     "stale value",
     "mostly rejected",
@@ -120,6 +121,7 @@ def _trading_conditions(facts: TradingFacts, coverage: Coverage) -> dict[str, bo
         "mask not certified": not is_certified,
         "certificate claimed": is_claimed and is_certified,
         "identifiable by its account": bool(facts.task.config.get(BY_ACCOUNT)),
+        "identifiable by its prices": is_identifiable_by_prices(facts.task),
         "beyond skill": is_beyond_skill(facts.rank_correlation),
         "no entity list": hides_assets and facts.snapshot.has_plain_texts,
         "script without names": hides_assets and facts.snapshot.has_unnamed_scripts,

@@ -87,7 +87,13 @@ class EntrantCard(_ComparedCard):
 
 
 _Entry = TypeVar("_Entry", bound=_ComparedCard)
-_NO_CAUTION = ("mask not certified", "certificate claimed", SEEN, SPANS)
+_NO_CAUTION = (
+    "mask not certified",
+    "certificate claimed",
+    "identifiable by its prices",
+    SEEN,
+    SPANS,
+)
 """Labels that get no note here: those about the mask, which compared cards share, and those that
 have a separate note.
 """

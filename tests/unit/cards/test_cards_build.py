@@ -57,6 +57,7 @@ from support.tables import on_each_row
 from support.texts import errors_of
 
 REAL = market(synthetic=False)
+PRICES = "identifiable by its prices"
 STEERED = {**TASK, "never_ranked": "a person steered it"}
 BY_ACCOUNT = {**TASK, "identifiable_by_account": True}
 BARE = market(synthetic=False, has_factor=False)
@@ -276,25 +277,25 @@ MADE = {
 
 @on_each_row(
     "made, labels, reasons",
-    ("trading", ["synthetic", "mask not certified"], []),
+    ("trading", ["synthetic", "mask not certified", PRICES], []),
     (
         "trading, cut",
-        ["synthetic", "limited", "incomplete", "low coverage", "mask not certified"],
+        ["synthetic", "limited", "incomplete", "low coverage", "mask not certified", PRICES],
         [
             "every episode was cut after 3 steps",
             "1 of 2 episodes did not finish",
             "the model decided 50.0 % of 6 steps; 95 % are needed",
         ],
     ),
-    ("trading, real", ["mask not certified"], []),
-    ("certified", ["certificate claimed"], []),
-    ("certified with few answers", ["mask not certified"], []),
-    ("without factor", ["mask not certified", "no adjustment factor"], []),
+    ("trading, real", ["mask not certified", PRICES], []),
+    ("certified", ["certificate claimed", PRICES], []),
+    ("certified with few answers", ["mask not certified", PRICES], []),
+    ("without factor", ["mask not certified", PRICES, "no adjustment factor"], []),
     ("bright", ["synthetic"], []),
     # Probes are what certificates are made of: their cards lack none.
     (
         "of an account in money",
-        ["synthetic", "mask not certified", "identifiable by its account"],
+        ["synthetic", "mask not certified", "identifiable by its account", PRICES],
         [
             (
                 "its account shows money, from which prices follow, and so the stocks and days "
@@ -315,17 +316,17 @@ MADE = {
     ("scoring without factor", ["no adjustment factor"], []),
     (
         "20 of 20 steps decided",
-        ["synthetic", "never traded", "mask not certified"],
+        ["synthetic", "never traded", "mask not certified", PRICES],
         ["the model never traded: none of its orders was filled in any episode"],
     ),
     (
         "19 of 20 steps decided",
-        ["synthetic", "never traded", "mask not certified"],
+        ["synthetic", "never traded", "mask not certified", PRICES],
         ["the model never traded: none of its orders was filled in any episode"],
     ),
     (
         "18 of 20 steps decided",
-        ["synthetic", "low coverage", "never traded", "mask not certified"],
+        ["synthetic", "low coverage", "never traded", "mask not certified", PRICES],
         [
             "the model decided 90.0 % of 20 steps; 95 % are needed",
             "the model never traded: none of its orders was filled in any episode",
@@ -333,7 +334,7 @@ MADE = {
     ),
     (
         "189 of 200 steps decided",
-        ["synthetic", "low coverage", "never traded", "mask not certified"],
+        ["synthetic", "low coverage", "never traded", "mask not certified", PRICES],
         [
             "the model decided 94.5 % of 200 steps; 95 % are needed",
             "the model never traded: none of its orders was filled in any episode",
@@ -341,12 +342,12 @@ MADE = {
     ),
     (
         "two of three episodes",
-        ["synthetic", "incomplete", "low coverage", "mask not certified"],
+        ["synthetic", "incomplete", "low coverage", "mask not certified", PRICES],
         ["1 of 3 episodes did not finish", "the model decided 66.6 % of 15 steps; 95 % are needed"],
     ),
     (
         "cut",
-        ["synthetic", "limited", "mask not certified"],
+        ["synthetic", "limited", "mask not certified", PRICES],
         ["every episode was cut after 3 steps"],
     ),
     (

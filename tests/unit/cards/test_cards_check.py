@@ -227,7 +227,12 @@ KNOWN = card(
     ("cutoff", ["knowledge_cutoff", "confidence"], "sure", "expected .*given"),
     ("cutoff", ["knowledge_cutoff", "source"], "(removed)", "field 'source' is missing"),
     ("cutoff", ["knowledge_cutoff"], "(removed)", "labels"),
-    ("cutoff", ["labels"], ["synthetic", "mask not certified"], "labels"),
+    (
+        "cutoff",
+        ["labels"],
+        ["synthetic", "mask not certified", "identifiable by its prices"],
+        "labels",
+    ),
 )
 def test_a_tampered_card_is_refused_with_file_line_and_field(
     made: str, path: list[str | int], value: Any, message: str

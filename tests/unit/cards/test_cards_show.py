@@ -223,6 +223,7 @@ def test_cards_of_one_model_and_task_are_numbered_and_list_omissions() -> None:
     assert text.partition("\nNotes\n")[2] == snapshot("""\
   every card: [synthetic]
   builtin/momentum #1, builtin/momentum@react(memory=true): [mask not tested for this model]
+  builtin/momentum #1, builtin/momentum@react(memory=true): [identifiable by its prices]
   builtin/momentum #1, builtin/momentum #3: Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5 of 10 orders rejected or cut: price_limit 5.
   every card: information_ratio, min_track_record, psr, sharpe, sortino: not shown, since 5 returns are too few to annualise: 20 are needed
   builtin/momentum #1, builtin/momentum #3: documents_withheld is not defined: the market has no documents
@@ -547,6 +548,7 @@ All tasks (medians; return, drawdown and decided steps in %)
 Notes
   every card: [synthetic]
   every card: [mask not tested for this model]
+  every card: [identifiable by its prices]
   every card: Failures and repairs: 1 of 5 steps decided after a retry; 1 failure: schema 1; 5 of 10 orders rejected or cut: price_limit 5.
 
 All scoring tasks (fractions in %)

@@ -61,6 +61,8 @@ from ktdeval.cards.fields.cutoff import (
 from ktdeval.cards.fields.deciders import (
     foreign_reason as foreign_reason,
     is_not_isolated as is_not_isolated,
+    knowledge_of as knowledge_of,
+    unranked_reasons as unranked_reasons,
 )
 from ktdeval.cards.fields.episode_parts import (
     Finished as Finished,
@@ -94,7 +96,10 @@ from ktdeval.cards.fields.medians import (
 from ktdeval.cards.fields.metrics import MetricLine as MetricLine, compute_metric as compute_metric
 from ktdeval.cards.fields.plan import gather_snapshot as gather_snapshot, with_args as with_args
 from ktdeval.cards.fields.provenance import made_at as made_at
-from ktdeval.cards.fields.rank_eligibility import NEVER_TRADED as NEVER_TRADED
+from ktdeval.cards.fields.rank_eligibility import (
+    NEVER_TRADED as NEVER_TRADED,
+    could_know_reasons as could_know_reasons,
+)
 from ktdeval.cards.fields.recorded_facts import rests_on as rests_on
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
 from ktdeval.cards.fields.served import served_words as served_words

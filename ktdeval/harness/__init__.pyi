@@ -57,6 +57,7 @@ from ktdeval.harness.chat_messages import (
     with_distinct_ids as with_distinct_ids,
 )
 from ktdeval.harness.external_acts import (
+    BROUGHT as BROUGHT,
     Act as Act,
     ExternalRecord as ExternalRecord,
     Isolation as Isolation,

@@ -46,6 +46,11 @@ class Act(Value, omit_defaults=True):
     times: int = 1  #: number of consecutive times that an action was refused
 
 
+BROUGHT = "brought"
+"""Argument of an agent with the hash of all that its program consists of and is shown besides the
+system. Only a registration records it.
+"""
+
 ShownKind = Literal["interpreter", "environment", "packages", "programs", "folder"]
 """Kinds of a program's files: a Python, a virtual environment, packages of npm, a folder of
 programs, folders that the user named.

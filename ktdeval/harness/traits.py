@@ -185,6 +185,13 @@ class AgentTraits:
             " run"
         ),
     )
+    registered_args: Callable[[], Mapping[str, JsonValue]] | None = option(
+        None,
+        help=(
+            "returns parameters that a registration with a leaderboard adds to the recorded ones,"
+            " such as the hash of all files that a program is shown; a registered run checks them"
+        ),
+    )
     acts_outside: bool = option(
         False,
         help=(

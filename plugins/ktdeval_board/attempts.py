@@ -35,8 +35,8 @@ def known_attempts(
         return 0
 
     party = registrations.party(entry.submission.submitter)
-    family = family_of(division.id, entry.model, entry.agent)
-    return len(registrations.of_party(division.id, party)) + own_keys[party, family]
+    family = family_of(division.filed_under, entry.model, entry.agent)
+    return len(registrations.of_party(division.filed_under, party)) + own_keys[party, family]
 
 
 def attempts_of(board: LoadedBoard, entry: BoardEntry) -> int:
@@ -65,7 +65,7 @@ def unused_keys(
     """
     unused = []
     party = board.registrations.party(entry.submission.submitter)
-    for filed in board.registrations.of_party(division.id, party):
+    for filed in board.registrations.of_party(division.filed_under, party):
         if state_of(board, filed) == "drawn" and filed.excuse is None:
             unused.append(filed)
 

@@ -19,6 +19,7 @@ from ktdeval.cards import (
     ScoringCard,
     TradingCard,
     derive_card,
+    knowledge_of,
     load_evaluation,
 )
 from ktdeval.errors import CardError
@@ -29,6 +30,7 @@ from ktdeval_board.errata import Erratum, load_errata
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
 from ktdeval_board.look_alike_names import Party
 from ktdeval_board.market_document import Market, in_words_of_board
+from ktdeval_board.open_book import place_of, with_open_books
 from ktdeval_board.read_documents import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of, load_registrations
 from ktdeval_board.rules import Baseline, Division, Rules, load_rules
@@ -60,6 +62,9 @@ class EntryFacts(TypedDict):
     baseline: str | None  #: kind of baseline or reference; None for an entrant
     tier: Tier
     labels: list[str]
+    #: how those who decided could know the market other than from training or memory, such as
+    #: `could have brought the market`; empty if in no way
+    knowledge: str
 
 
 class EvidenceFacts(TypedDict):
@@ -91,6 +96,9 @@ class BoardEntry:
     #: name of the submitter, if the card is signed with a key that the board lists for the
     #: submitter
     card_signed_by: tuple[str, ...] = ()
+    #: day on which the board had registered all that the card's program consists of, if that is
+    #: why a program that could have brought the market is ranked as blinded
+    registered_before: str | None = None
     #: whether the card's costs use the board's prices instead of the card's own
     has_board_prices: bool = False
     #: whether only packages that the board allows keep the card from being isolated
@@ -121,6 +129,13 @@ class BoardEntry:
             labels.append(OWN_KEY)
 
         return labels
+
+    @property
+    def knowledge(self) -> str:
+        """How those who decided could know the market other than from training or memory; empty if
+        in no way.
+        """
+        return ", ".join(knowledge_of(self.card.deciders, self.card.episodes))
 
     @property
     def has_submitters_price(self) -> bool:
@@ -188,6 +203,7 @@ class BoardEntry:
             baseline=self.baseline_kind,
             tier=self.tier,
             labels=self.labels,
+            knowledge=self.knowledge,
         )
 
     @property
@@ -250,7 +266,7 @@ def count_own_keys(
     for entry in entries:
         if entry.division is not None and entry.has_own_key:
             party = registrations.party(entry.submission.submitter)
-            counts[party, family_of(entry.division.id, entry.model, entry.agent)] += 1
+            counts[party, family_of(entry.division.filed_under, entry.model, entry.agent)] += 1
 
     return counts
 
@@ -274,8 +290,19 @@ def load_board(path: Path) -> LoadedBoard:
         _with_prices_of_board(_with_words_of_board(entry, rules, markets), rules)
         for entry in entries
     )
+    entries = tuple(_placed(entry, rules, registrations) for entry in entries)
+    rules = with_open_books(rules, (entry.division for entry in entries))
 
     return LoadedBoard(folder, rules, entries, errata, registrations)
+
+
+def _placed(entry: BoardEntry, rules: Rules, registrations: Registrations) -> BoardEntry:
+    """Return an entry with the division in which it is ranked."""
+    if entry.division is None or entry.baseline is not None:
+        return entry
+
+    place = place_of(entry.card, entry.division, rules, registrations)
+    return replace(entry, division=place.division, registered_before=place.registered_before)
 
 
 def load_markets(folder: BoardFolder, rules: Rules) -> dict[str, Market]:

@@ -111,6 +111,11 @@ class Division(Value, frozen=True, kw_only=True):
     summary: str = ""  #: One line for readers
 
     @property
+    def filed_under(self) -> str:
+        """Id of the division under which registrations and verdicts are filed."""
+        return self.id
+
+    @property
     def is_governed(self) -> bool:
         """Return whether the board draws the mask keys for the division's cards."""
         return self.keys == "registered"
@@ -157,6 +162,22 @@ class Division(Value, frozen=True, kw_only=True):
             and attacker.get("kind") == "model"
             and attacker.get("model") in self.attackers
         )
+
+
+class OpenBook(Division, frozen=True, kw_only=True):
+    """Division open book of another division, which the board adds by itself: entrants who could
+    look the market up or could have brought it, ranked only among themselves.
+    """
+
+    of: Division
+
+    @property
+    def filed_under(self) -> str:
+        """Id of the division under which registrations and verdicts are filed."""
+        return self.of.id
+
+
+OPEN_BOOK = "-open-book"  #: end of the id of a division open book, which no other division may have
 
 
 class ModelCutoff(Value, frozen=True, kw_only=True):
@@ -532,6 +553,11 @@ def _rules_problems(rules: Rules) -> Iterator[str]:
 
     known = [snapshot.name for snapshot in rules.snapshots]
     for division in rules.divisions:
+        if division.id.endswith(OPEN_BOOK):
+            yield (
+                f"divisions: {division.id}: {OPEN_BOOK} at the end of an id is reserved for the "
+                "divisions open book, which the board adds by itself; give another id"
+            )
         yield from _division_problems(division, known)
 
     ids = [division.id for division in rules.divisions]

@@ -22,6 +22,7 @@ from msgspec import UNSET
 
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError
 from ktdeval.harness import (
+    BROUGHT,
     END,
     MAX_REFUSED,
     SUBMIT_TOOL,
@@ -75,8 +76,8 @@ from ktdeval_command.program import (
     start_program,
 )
 from ktdeval_command.program_trial import try_program
-from ktdeval_command.sandbox import Sandbox, SandboxError, open_sandbox
-from ktdeval_command.shown_parts import check_copied, private_files
+from ktdeval_command.sandbox import Sandbox, SandboxError, open_sandbox, parts_to_show
+from ktdeval_command.shown_parts import check_copied, contents_of, private_files
 from ktdeval_command.stdio_relay import stdio_command
 from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 
@@ -137,6 +138,7 @@ class CommandAgent:
         self.traits = AgentTraits(
             further_models=params.models,
             recorded_args=recorded,
+            registered_args=self._brought,
             acts_outside=True,
             trial=self._try,
             plan_note=self._plan_note,
@@ -328,26 +330,46 @@ class CommandAgent:
             "content": "the files that it names",
             "program": f"the program {self._own.words[0]}",
             "told": "its profile, or the text on how a step goes,",
+            BROUGHT: "what the sandbox shows besides the system",
         }
+        found = dict(self._identity)
+        if params.brought is not None:
+            found |= self._brought()
         for name, meant in what.items():
             recorded = getattr(params, name)
-            now = self._identity.get(name)
+            now = found.get(name)
             if recorded not in (None, now):
                 raise ConfigError(
                     f"run: {meant} changed since the run began: the hash is {now or 'none'!s:.12},"
                     f" not {recorded:.12}; restore it, or begin a new run"
                 )
 
+    def _brought(self) -> dict[str, JsonValue]:
+        """Return the argument that fixes all that the sandbox shows besides the system. Raises
+        ConfigError if that can't be read.
+        """
+        if self._params.sandbox == "none":
+            return {}
+        try:
+            parts = parts_to_show(self._installed[1].parts, self._readable)
+            return {BROUGHT: contents_of(parts)}
+        except KtdevalError as error:
+            raise ConfigError(f"agent command: {error}") from error
+
+    @property
+    def _readable(self) -> list[Path]:
+        """Folders that the profile and the user name."""
+        named = [Path(folder) for folder in self._profile.readable]
+        return named + [user_path(folder) for folder in self._params.readable]
+
     def _sandbox(self, private: tuple[Path, ...]) -> Sandbox:
         """Return the sandbox. Raises ProviderError if no sandbox is available here, or if the
         program could see private files, since no later step could change this.
         """
-        profile, place = self._installed
-        readable = [Path(folder) for folder in profile.readable]
-        readable += [user_path(folder) for folder in self._params.readable]
+        place = self._installed[1]
         private = (*private, cache_folder().resolve())
         try:
-            sandbox = open_sandbox(self._params.sandbox, place.parts, readable, private)
+            sandbox = open_sandbox(self._params.sandbox, place.parts, self._readable, private)
             if sandbox.shown is not UNSET:
                 for path in self._own.sources:
                     check_copied(path, private_files(private))

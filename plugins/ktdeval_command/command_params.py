@@ -91,6 +91,12 @@ class CommandParams:
     version: str | None = option(
         None, help="package of the program with its version; recorded with each run"
     )
+    brought: str | None = option(
+        None,
+        help=(
+            "hash of all files that the sandbox shows besides the system; fixed by a registration"
+        ),
+    )
     told: str | None = option(
         None,
         help="hash of its profile and of the text on how a step goes; recorded with each run",

@@ -286,6 +286,17 @@ def open_sandbox(
     if name != "bwrap":
         raise UsageError(f"sandbox={name[:40]!r}: unknown; use none or bwrap")
 
+    sandbox = _searched_sandbox(parts_to_show(installed, readable), private_files(private))
+    _try(sandbox)
+    return sandbox
+
+
+def parts_to_show(
+    installed: Sequence[SourcePart], readable: Sequence[Path]
+) -> tuple[SourcePart, ...]:
+    """Return the parts that a sandbox shows besides the system, each once. Raises UsageError or
+    ShownError if a folder can't be shown.
+    """
     for part in installed:
         _check_place(part, "the program is installed there")
 
@@ -299,9 +310,7 @@ def open_sandbox(
             _check_place(part, "readable= names it")
             parts.append(part)
 
-    sandbox = _searched_sandbox(tuple(dict.fromkeys(parts)), private_files(private))
-    _try(sandbox)
-    return sandbox
+    return tuple(dict.fromkeys(parts))
 
 
 def _check_place(part: SourcePart, why: str) -> None:

@@ -184,6 +184,38 @@ def search_part(part: SourcePart, private: PrivateFiles) -> Searched:
     return Searched(shown, tuple(search.hidden))
 
 
+@lru_cache(maxsize=8)  # each episode has a separate agent
+def contents_of(parts: tuple[SourcePart, ...]) -> str:
+    """Return the SHA-256 of all that these parts show: relative paths, targets of links, contents of
+    files. Where the parts lie on this machine does not matter. Packages of ktdeval are left out,
+    since a sandbox hides them.
+    """
+    lines: list[str] = []
+    for number, part in enumerate(parts):
+        with wrap_os_error(f"sandbox=bwrap: {part.path}: can't be read"):
+            for name, path in _files_of(part.path):
+                what = f"link to {path.readlink()}" if path.is_symlink() else file_sha256(path)
+                lines.append(f"{number} {part.kind} {name}\0{what}")
+
+    return content_hash(sorted(lines))
+
+
+def _files_of(path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield each file and link of a part that a program can read, with its path within the part."""
+    if not path.is_dir() or path.is_symlink():
+        if path.is_file():
+            yield path.name, path
+        return
+
+    for folder, folders, files in os.walk(path):
+        own = Path(folder)
+        links = [name for name in folders if (own / name).is_symlink()]
+        folders[:] = [name for name in folders if not _is_ktdeval(folder, name)]
+        for name in (*files, *links):
+            if os.access(own / name, os.R_OK) or (own / name).is_symlink():
+                yield (own / name).relative_to(path).as_posix(), own / name
+
+
 def by_kind(parts: Iterable[ShownPart]) -> tuple[ShownPart, ...]:
     """Return one record for all parts of a kind. Kinds are ordered by their first parts."""
     joined: dict[ShownKind, list[ShownPart]] = {}

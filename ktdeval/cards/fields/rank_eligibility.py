@@ -68,14 +68,25 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
         reasons.append("the market is a placebo, on which there is nothing to select")
 
     reasons += _coverage_reasons(facts, coverage)
+    reasons += could_know_reasons(facts)
     if facts.task.mask not in (None, "bright"):
-        reasons += unranked_reasons(facts.deciders, facts.episodes)
         reasons += map(foreign_reason, facts.foreign)
 
     if isinstance(facts, TradingFacts):
         reasons += _trading_reasons(facts, derive_labels(basis))
 
     return Rankable(value=not reasons, reasons=reasons)
+
+
+def could_know_reasons(facts: AnyFacts) -> list[str]:
+    """Return the reasons for which a card is not ranked as blinded because of who decided; empty if
+    its task hides nothing, or if nobody who decided could know the market.
+
+    They do not depend on what a card says of its own rank.
+    """
+    if facts.task.mask in (None, "bright"):
+        return []
+    return unranked_reasons(facts.deciders, facts.episodes)
 
 
 def _coverage_reasons(facts: AnyFacts, coverage: Coverage) -> Iterator[str]:

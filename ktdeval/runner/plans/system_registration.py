@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ktdeval.errors import UsageError
 from ktdeval.harness.chat_messages import as_remote
+from ktdeval.harness.traits import agent_traits
+from ktdeval.registry.plugin_boundary import call_through
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.plans.additional_models import own_model
 from ktdeval.runner.plans.config import RunConfig
@@ -35,6 +37,11 @@ def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
         protocol = config.tool_protocol
 
     agent_args, _ = split_local(plugins.spec("agents", config.agent).params, config.agent_args)
+    traits = agent_traits(plugins.make_agent(config.agent, config.agent_args))
+    if traits.registered_args is not None:
+        where = f"agent {config.agent}: registered_args()"
+        agent_args |= call_through(traits.registered_args, where)
+
     return RegisteredSystem(
         model=config.model,
         model_args=dict(config.model_args),

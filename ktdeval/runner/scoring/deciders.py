@@ -55,7 +55,7 @@ def _model(
     looked something up.
     """
     kind = decider_kind(plugins, "models", name)
-    if kind is None or kind == "nobody" or kind == _OUTSIDE:
+    if kind is None or kind == "nobody" or kind == "outside":
         return
 
     why = ""
@@ -119,26 +119,30 @@ def _outside(spec: EpisodeSpec, plugins: Plugins, said: Sequence[Said]) -> Itera
 def decider_problems(card: TradingCard | ScoringCard, plugins: Plugins) -> Iterator[str]:
     """Yield each decider that a card omits, or names by another kind than its plugin declares.
 
-    Where its records are not at hand, a card could otherwise describe a program as a rule.
+    Where its records are not at hand, a card could otherwise describe a program as a rule. A name
+    that no installed plugin has may be omitted, as by cards from before the field.
     """
-    declared = _declared_kinds(card, plugins)
-    if not card.deciders:
-        recorded = {walls for episode in card.episodes for walls in episode.isolation}
-        if recorded:
-            declared = {name: kind for name, kind in declared.items() if kind != _OUTSIDE}
-
-        for name, kind in declared.items():
-            if kind not in _HARMLESS:
-                yield f"deciders: is missing, but {name} is {_kind_words(kind)}; score the run again"
-        return
-
-    for name, kind in declared.items():
+    recorded = {walls for episode in card.episodes for walls in episode.isolation}
+    for name, kind in _declared_kinds(card, plugins).items():
         stated = {each.kind for each in card.deciders if each.name == name}
-        if kind != "nobody" and not stated:
-            yield f"deciders: does not name {name}, which is {_kind_words(kind)}"
-        elif not stated <= _kinds_allowed(kind):
+        is_known = kind != "plugin" or _is_installed(plugins, name)
+        is_old = not card.deciders and kind == _OUTSIDE and recorded
+        if stated and not stated <= _kinds_allowed(kind):
             others = ", ".join(sorted(stated))
             yield f"deciders: names {name} as {others}, but it is {_kind_words(kind)}"
+        elif not stated and is_known and kind not in _HARMLESS and not is_old:
+            yield f"deciders: does not name {name}, which is {_kind_words(kind)}; score the run again"
+
+
+def _is_installed(plugins: Plugins, name: str) -> bool:
+    """Return whether an installed plugin has a model or an agent of this name."""
+    if name in plugins.specs("agents"):
+        return True
+    try:
+        plugins.model_spec_name(name)
+    except UsageError:
+        return False
+    return True
 
 
 def _declared_kinds(card: TradingCard | ScoringCard, plugins: Plugins) -> dict[str, DeclaredKind]:
@@ -165,7 +169,7 @@ def _kinds_allowed(kind: DeclaredKind) -> frozenset[str]:
 
 
 def _kind_words(kind: DeclaredKind) -> str:
-    if kind == _OUTSIDE:
+    if kind == "outside":
         return "an agent outside of the process"
     if kind == "nobody":
         return "no decider"

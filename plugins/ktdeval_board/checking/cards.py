@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from ktdeval.cards import NEVER_TRADED, TradingCard, made_at, recorded_cutoff
+from ktdeval.cards import (
+    NEVER_TRADED,
+    TradingCard,
+    could_know_reasons,
+    made_at,
+    recorded_cutoff,
+)
 from ktdeval.harness import CallParams
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import (
@@ -234,8 +240,10 @@ def _coverage(inputs: CardInputs) -> Iterator[str]:
         if may_be_ranked(card, packages):
             return
 
-        # A card that never traded is accepted, but listed without a rank.
-        reasons = [each for each in standing_reasons(card, packages) if each != NEVER_TRADED]
+        # A card that never traded is accepted, but listed without a rank. One of an entrant who
+        # could know the market goes to a division open book.
+        listed = {NEVER_TRADED, *could_know_reasons(card)}
+        reasons = [each for each in standing_reasons(card, packages) if each not in listed]
         if reasons or not card.rankable.reasons:
             yield "; ".join(reasons) or "the card says that it can't be ranked"
 

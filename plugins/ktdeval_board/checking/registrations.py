@@ -292,7 +292,7 @@ def _system_differences(
     card: Card, division: Division | None, filed: FiledRegistration
 ) -> Iterator[str]:
     """Yield the fields in which a card differs from its registration."""
-    if division is not None and division.id != filed.division:
+    if division is not None and division.filed_under != filed.division:
         yield (
             f"registration: {filed.words} belongs to division {filed.division}, but the card to "
             f"{division.id}"

@@ -35,7 +35,7 @@ from ktdeval_board.options import (
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegisterRequest, baseline_key
 from ktdeval_board.registrations import BOARD_SUBMITTER
-from ktdeval_board.rules import Baseline, Division, Rules
+from ktdeval_board.rules import Baseline, Division, OpenBook, Rules
 from ktdeval_board.submit import SubmitRequest, submit_run
 from ktdeval_board.submitter_claims import NO_CUTOFF, Claims
 
@@ -228,7 +228,7 @@ def baselines(board: Path, options: BaselinesOptions) -> None:
             "it or give --contact"
         )
 
-    divisions = list(loaded.rules.divisions)
+    divisions = [each for each in loaded.rules.divisions if not isinstance(each, OpenBook)]
     if options.division is not None:
         divisions = [loaded.rules.division(options.division)]
 

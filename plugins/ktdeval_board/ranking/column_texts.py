@@ -18,16 +18,17 @@ from ktdeval.cards import (
     ScoringCard,
     System,
     TradingCard,
+    could_know_reasons,
     system_labels as labels_of,
 )
 from ktdeval.stats import PANEL_FAMILIES
 from ktdeval.values import JsonValue, Value, from_plain, load_yaml, to_plain
-from ktdeval_board.allowed_packages import may_be_ranked, standing_reasons
+from ktdeval_board.allowed_packages import standing_reasons
 from ktdeval_board.attempts import key_reasons
 from ktdeval_board.board_entries import SUBMITTERS_PRICE, BoardEntry, LoadedBoard, figures_of
 from ktdeval_board.document_types import TRUST
 from ktdeval_board.ranking.daily_summaries import Vector
-from ktdeval_board.rules import Division, Rules
+from ktdeval_board.rules import Division, OpenBook, Rules
 
 ALPHA = "selection_alpha"  #: The metric that determines the α-rank
 COST = "cost_usd"  #: The board column that depends on prices
@@ -212,9 +213,7 @@ def _reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterator[st
     if entry.tier == "unchecked":
         yield "not checked yet: the board has no verdict on it"
 
-    if not may_be_ranked(card, rules.packages):
-        reasons = standing_reasons(card, rules.packages)
-        yield from reasons or ["the card says that it may not be ranked"]
+    yield from _card_reasons(entry, rules, division)
 
     if "placebo" in card.labels:
         yield "the market is a placebo, in which selection is impossible"
@@ -238,6 +237,31 @@ def _reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterator[st
     for erratum in entry.errata:
         if erratum.effect != "note":
             yield f"erratum of {erratum.date}: {erratum.what}"
+
+
+def _card_reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterator[str]:
+    """Yield the card's own reasons, and those that follow from who decided. The latter do not count
+    in a division open book, nor for a program that the board had registered before the windows.
+    """
+    card = entry.card
+    known = could_know_reasons(card)
+    standing = standing_reasons(card, rules.packages)
+    if not card.rankable.value and not card.rankable.reasons:
+        yield "the card says that it may not be ranked"
+
+    if isinstance(division, OpenBook) or entry.registered_before is not None:
+        yield from (reason for reason in standing if reason not in known)
+        return
+
+    yield from standing
+    yield from known
+    hides = card.task.mask not in (None, "bright")
+    is_untold = entry.tier == "self-reported" and entry.baseline is None and not card.deciders
+    if hides and is_untold:
+        yield (
+            "its card does not say who decided, and its records are not here to show it; score the"
+            " run again"
+        )
 
 
 def _certificate_reasons(entry: BoardEntry, division: Division) -> Iterator[str]:

@@ -536,6 +536,7 @@ def _reference_row(
         "baseline": "benchmark",
         "tier": source.tier,
         "labels": [],
+        "knowledge": "",
         **no_standing(),
         **shown,
     }

@@ -51,7 +51,7 @@ from ktdeval_board.ranking.fresh_windows import (
 from ktdeval_board.ranking.questions import QuestionEvidence, evidence_of
 from ktdeval_board.ranking.rows import Ranks, Row, Standing, Table, Ties, place_cards
 from ktdeval_board.ranking.verdicts import Reference, verdict
-from ktdeval_board.rules import Division
+from ktdeval_board.rules import Division, OpenBook
 
 _FRESH_NOTE = (
     "an entrant's figures cover the windows after its own training data; tie groups, the windows "
@@ -77,10 +77,10 @@ def rank_division(
 
 def missing_baselines(board: LoadedBoard, division: Division) -> list[str]:
     """Return the baselines in the board's rules that have no card in a division of a trading task.
-    The result is empty as long as no entrant has been submitted.
+    The result is empty as long as no entrant has been submitted, and for a division open book.
     """
     entries = board.of_division(division)
-    if column_texts.division_kind(board, division) == "scoring":
+    if column_texts.division_kind(board, division) == "scoring" or isinstance(division, OpenBook):
         return []
     if all(entry.baseline is not None for entry in entries):
         return []

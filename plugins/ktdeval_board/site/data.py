@@ -18,7 +18,7 @@ from ktdeval_board.ranking.column_texts import by_trust
 from ktdeval_board.ranking.questions import evidence_of, question_words
 from ktdeval_board.ranking.rows import Table, Tables, standing_fields
 from ktdeval_board.registrations import FiledRegistration
-from ktdeval_board.rules import Division, Rules, SnapshotRule
+from ktdeval_board.rules import Division, OpenBook, Rules, SnapshotRule
 
 SITE_VERSION = 1
 """Version of the data files' formats."""
@@ -118,6 +118,8 @@ def _division(
 
     return {
         **{name: getattr(division, name) for name in _DIVISION_RULES},
+        "filed_under": division.filed_under,
+        "summary": division.summary if isinstance(division, OpenBook) else "",
         "mask": task and task.mask,
         "mode": task and task.mode,
         "kind": column_texts.division_kind(board, division),
@@ -328,6 +330,8 @@ def card_data(
         "evidence": to_plain(found.facts),
         "errata": [{name: getattr(each, name) for name in _ERRATUM} for each in entry.errata],
         "division": None if entry.division is None else entry.division.id,
+        "knowledge": entry.knowledge,
+        "registered_before": entry.registered_before,
         "attempts": attempts_of(board, entry),
         "registration": _registration(board, entry),
         "ranked": standing[0],

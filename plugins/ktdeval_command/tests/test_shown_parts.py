@@ -17,6 +17,7 @@ from ktdeval_command.shown_parts import (
     ShownError,
     SourcePart,
     check_copied,
+    contents_of,
     named_parts,
     private_files,
     search_part,
@@ -44,6 +45,44 @@ def test_a_folder_is_shown_with_the_number_and_the_hash_of_its_files(tool: Path)
     assert (before.kind, before.files, after.files) == ("folder", 1, 2)
     assert before.sha256 != after.sha256
     assert str(tool) not in str(after)  # a card has no path of the user
+
+
+@pytest.mark.parametrize("where", ["agent.py", "lib/site-packages/prices/data.bin"])
+def test_what_a_part_holds_is_hashed_by_content(tool: Path, where: str) -> None:
+    """A file of zeros of the right size can't be replaced by prices later."""
+    path = tool / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = SourcePart(tool, "folder")
+    found = []
+    for content in ("0" * 8, "12345678", "0" * 8):
+        path.write_text(content)
+        contents_of.cache_clear()
+        search_part.cache_clear()
+        found.append((search_part(part, NOTHING).shown.sha256, contents_of((part,))))
+
+    sizes, contents = zip(*found, strict=True)
+    assert len(set(sizes)) == 1
+    assert contents[0] == contents[2] != contents[1]
+
+
+def test_the_hash_of_contents_does_not_depend_on_the_place(tool: Path, tmp_path: Path) -> None:
+    (tool / "lib" / "link").symlink_to("agent.py")
+    copy = Path(shutil.copytree(tool, tmp_path / "elsewhere", symlinks=True))
+    own, other = (contents_of((SourcePart(path, "folder"),)) for path in (tool, copy))
+
+    assert own == other
+    assert own != contents_of((SourcePart(tool / "lib", "folder"),))
+
+
+def test_the_hash_of_contents_leaves_out_what_a_sandbox_hides(tool: Path) -> None:
+    packages = tool / "lib" / "site-packages"
+    packages.mkdir()
+    before = contents_of((SourcePart(tool, "folder"),))
+    (packages / "ktdeval").mkdir()
+    (packages / "ktdeval" / "market.py").write_text("x = 1")
+    contents_of.cache_clear()
+
+    assert contents_of((SourcePart(tool, "folder"),)) == before
 
 
 # ---- what is refused

@@ -266,13 +266,15 @@ def test_a_card_from_before_the_field_could_have_brought_the_market_by_its_walls
             "remote/mine",
             "command",
             [],
-            "deciders: is missing, but command is an agent outside of the process; score the run again",
+            "deciders: does not name command, which is an agent outside of the process; score the run"
+            " again",
         ),
         (
             "builtin/momentum",
             "command",
             [("builtin/momentum", "rule")],
-            "deciders: does not name command, which is an agent outside of the process",
+            "deciders: does not name command, which is an agent outside of the process; score the run"
+            " again",
         ),
         (
             "builtin/momentum",
@@ -293,6 +295,7 @@ def test_a_card_from_before_the_field_could_have_brought_the_market_by_its_walls
             "deciders: names trading_action/mine as model, but it is an agent elsewhere, not seen",
         ),
         ("ollama/m", "react", [("ollama/m", "model_with_lookups")], None),
+        ("mylab/llm", "react", [], None),  # a card from before the field may omit it
         (
             "mylab/llm",
             "react",

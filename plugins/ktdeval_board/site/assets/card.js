@@ -46,6 +46,12 @@ Address: #card=ID */
             : "none",
         ],
         ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
+        ["Could know the market", entry.knowledge || null],
+        [
+          "Ranked as blinded",
+          entry.registered_before &&
+            `the board registered what its program consists of on ${entry.registered_before}, before all windows`,
+        ],
         ["Submitted", `${submission.submitted_on} by ${submission.submitter.name}`],
         [
           "Market",

@@ -24,6 +24,7 @@ kt.choices = (() => {
     ["agent", "Agents", (row) => row.agent],
     ["strategy", "Strategies", (row) => row.strategy],
     ["tier", "Tiers", (row) => row.tier],
+    ["knowledge", "Could know the market", (row) => row.knowledge],
   ];
 
   const FEES = [

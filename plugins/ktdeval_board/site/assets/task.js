@@ -66,7 +66,7 @@
       isDrawn
         ? [
             kt.command([
-              `ktdeval leaderboard register --board . --division ${division.id} \\`,
+              `ktdeval leaderboard register --board . --division ${division.filed_under} \\`,
               '  --model PROVIDER/MODEL --submitter "Your name" --contact you@example.org',
             ]),
             el(

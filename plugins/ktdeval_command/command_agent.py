@@ -76,8 +76,8 @@ from ktdeval_command.program import (
     start_program,
 )
 from ktdeval_command.program_trial import try_program
-from ktdeval_command.sandbox import Sandbox, SandboxError, open_sandbox, parts_to_show
-from ktdeval_command.shown_parts import check_copied, contents_of, private_files
+from ktdeval_command.sandbox import Sandbox, SandboxError, contents_shown, open_sandbox
+from ktdeval_command.shown_parts import check_copied, private_files
 from ktdeval_command.stdio_relay import stdio_command
 from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
 
@@ -345,16 +345,10 @@ class CommandAgent:
                 )
 
     def _brought(self) -> dict[str, JsonValue]:
-        """Return the argument that fixes all that the sandbox shows besides the system. Raises
-        ConfigError if that can't be read.
-        """
+        """Return the argument that fixes all that the sandbox shows besides the system."""
         if self._params.sandbox == "none":
             return {}
-        try:
-            parts = parts_to_show(self._installed[1].parts, self._readable)
-            return {BROUGHT: contents_of(parts)}
-        except KtdevalError as error:
-            raise ConfigError(f"agent command: {error}") from error
+        return {BROUGHT: contents_shown(self._installed[1].parts, self._readable)}
 
     @property
     def _readable(self) -> list[Path]:

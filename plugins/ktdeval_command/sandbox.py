@@ -38,7 +38,7 @@ from typing import ClassVar
 
 from msgspec import UNSET, UnsetType
 
-from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.errors import ConfigError, KtdevalError, UsageError
 from ktdeval.harness import ShownPart
 from ktdeval.values import temporary_folder
 from ktdeval_command.shown_parts import (
@@ -46,6 +46,7 @@ from ktdeval_command.shown_parts import (
     PrivateFiles,
     SourcePart,
     by_kind,
+    contents_of,
     named_parts,
     private_files,
     search_part,
@@ -311,6 +312,16 @@ def parts_to_show(
             parts.append(part)
 
     return tuple(dict.fromkeys(parts))
+
+
+def contents_shown(installed: Sequence[SourcePart], readable: Sequence[Path]) -> str:
+    """Return the hash of all that a sandbox shows besides the system. Raises ConfigError if it can't
+    be shown or read.
+    """
+    try:
+        return contents_of(parts_to_show(installed, readable))
+    except KtdevalError as error:
+        raise ConfigError(f"agent command: {error}") from error
 
 
 def _check_place(part: SourcePart, why: str) -> None:

@@ -69,7 +69,10 @@ def make_run(out: Path, market: Path, /, **changes: Any) -> Path:
         "out": str(out),
         "quiet": True,
     }
-    return made_on(evaluate(RunConfig(**(given | changes)), plugins()).folder, TODAY)
+    config = RunConfig(**(given | changes))
+    # The package of that model is foreign to a board, and on the card of whoever had it loaded.
+    loaded = plugins() if config.model == TELLER else load_plugins()
+    return made_on(evaluate(config, loaded).folder, TODAY)
 
 
 def submit(

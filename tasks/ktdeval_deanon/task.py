@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Template
+from typing import Any
 
 import numpy as np
 
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness import HarnessConfig, call
 from ktdeval.market import Board, BoolArray, MarketSnapshot, window_rows
-from ktdeval.masking import Lens, MaskKind
+from ktdeval.masking import Lens, MaskKind, Payload
 from ktdeval.task_api import (
     AnswerRecord,
     EpisodeSpec,
@@ -247,26 +248,41 @@ def view_probe(
             {"stock_id": scene.lens.asset_handle(probe.asset), "lookback": config.lookback},
         ),
     }
-    tools = {tool.name: tool for tool in target_task.tools}
     shown = {}
-
     for part, (name, arguments) in asked.items():
-        if name not in tools:
-            raise ConfigError(
-                f"task {task.name}: has no tool {name!r}, which a probe shows; choose a target "
-                f"task of mode open_research"
-            )
-
-        outcome = call(tools[name], context, dumps_canonical(arguments), scene.lens)
-        if outcome.complaint is not None:
-            raise ConfigError(
-                f"task {task.name}: {name} refuses {outcome.complaint.argument}: expected"
-                f" {outcome.complaint.expected}"
-            )
-
-        shown[part] = outcome.payload
+        shown[part] = tool_result(target_task, name, arguments, (context, scene.lens))
 
     return ProbeView(scene.lens, scene.lens.render_text(shown))
+
+
+def tool_result(
+    target_task: TargetTask,
+    name: str,
+    arguments: Mapping[str, JsonValue],
+    step: tuple[Any, Lens],
+) -> Payload:
+    """Call a tool of the target task as a model would, and return its result, not yet masked.
+
+    `step`: what the tool receives of the day (`scene.tool_context`), and the episode's mask. Raises
+    ConfigError if the tool is missing or refuses its arguments.
+    """
+    task = target_task.task
+    tools = {tool.name: tool for tool in target_task.tools}
+    if name not in tools:
+        raise ConfigError(
+            f"task {task.name}: has no tool {name!r}, which a probe shows; choose a target "
+            f"task of mode open_research"
+        )
+
+    context, lens = step
+    outcome = call(tools[name], context, dumps_canonical(arguments), lens)
+    if outcome.complaint is not None:
+        raise ConfigError(
+            f"task {task.name}: {name} refuses {outcome.complaint.argument}: expected"
+            f" {outcome.complaint.expected}"
+        )
+
+    return outcome.payload
 
 
 # --- samples

@@ -34,7 +34,9 @@ from ktdeval_deanon.certificate.types import (
     Certificate,
     CertificateFacts,
     ControlShare,
+    DatePaths,
     Keyed,
+    PathEntry,
     Recovery,
 )
 
@@ -172,6 +174,7 @@ def _labels(certificate: CertificateFacts) -> list[str]:
     conditions = {
         "synthetic": certificate.snapshot.synthetic,
         "limited": certificate.probes.limit is not None,
+        "day found": day_found(certificate.paths) is not None,
         "no model attacked": not models,
         "control failed": bool(models) and not counting,
         "control incomplete": bool(counting) and _is_incomplete(certificate),
@@ -180,6 +183,20 @@ def _labels(certificate: CertificateFacts) -> list[str]:
     }
 
     return [label for label, is_true in conditions.items() if is_true]
+
+
+def day_found(paths: DatePaths) -> PathEntry | None:
+    """Return the fewest days after which the path matcher names an episode's first day: the low end
+    of the interval is at least half-way from chance to all episodes, as in a control. None if no
+    number of days suffices.
+    """
+    for entry in paths.value or ():
+        low = entry.first.interval.low
+        chance = entry.first.baseline or 0.0
+        if low is not None and low >= chance + MIN_READ * (1.0 - chance):
+            return entry
+
+    return None
 
 
 def _names_few(attacker: Attacker) -> bool:
@@ -224,6 +241,7 @@ def build_certificate(parts: Mapping[str, Any]) -> Certificate:
         "schema_version": 1,
         "attackers": [_with_control(_with_shares(entry), needs) for entry in parts["attackers"]],
         "identifiability": {**identifiability, "ablation": ablation},
+        "paths": _with_path_shares(parts["paths"]),
     }
     facts = decode_strict(whole, CertificateFacts)
     fields = {name: getattr(facts, name) for name in facts.__struct_fields__}
@@ -238,6 +256,20 @@ def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
         scores[name] = share(score["successes"], score["n"], score["baseline"])
 
     return {**entry, "scores": scores}
+
+
+def _with_path_shares(paths: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """Return the attack on whole episodes with a rate and an interval for each number of days."""
+    if paths["value"] is None:
+        return dict(paths)
+
+    entries: list[JsonValue] = []
+    for entry in paths["value"]:
+        first = entry["first"]
+        found = share(first["successes"], first["n"], first["baseline"])
+        entries.append({**entry, "first": found})
+
+    return {"value": entries}
 
 
 def _with_control(attacker: Mapping[str, Any], needs: Mapping[str, Any]) -> dict[str, JsonValue]:
@@ -259,7 +291,13 @@ def _with_control(attacker: Mapping[str, Any], needs: Mapping[str, Any]) -> dict
 
 def certificate_problems(certificate: Certificate) -> Iterator[Problem]:
     """Yield the inconsistencies in a well-typed certificate."""
-    for find in (_covers_problems, _probe_problems, _attacker_problems, _ablation_problems):
+    for find in (
+        _covers_problems,
+        _probe_problems,
+        _attacker_problems,
+        _ablation_problems,
+        _path_problems,
+    ):
         yield from find(certificate)
 
 
@@ -372,6 +410,26 @@ def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
                 yield (*path, name), f"is not what the {EXACT_MATCHER} recovered"
 
 
+def _path_problems(certificate: Certificate) -> Iterator[Problem]:
+    """Yield problems with the attack on whole episodes."""
+    seen = 0
+    for index, entry in enumerate(certificate.paths.value or ()):
+        path = ("paths", "value", index)
+        if entry.days <= seen:
+            yield (*path, "days"), f"is not more than {seen}"
+
+        seen = entry.days
+        if not _is_close(entry.first.baseline, 1 / entry.candidates):
+            yield (*path, "first", "baseline"), f"is not one in {entry.candidates} candidates"
+
+        if entry.median_place > entry.candidates:
+            yield (*path, "median_place"), f"is beyond {entry.candidates} candidates"
+
+        yield from _share_problems(
+            (*path, "first"), entry.first, certificate.probes.count, "probes"
+        )
+
+
 def _score_problems(
     path: JsonPath, scores: Mapping[str, Recovery], certificate: Certificate, answered: int
 ) -> Iterator[Problem]:
@@ -380,24 +438,32 @@ def _score_problems(
         if name not in certificate.definitions:
             yield (*path, name), "has no definition"
 
+        yield from _share_problems((*path, name), score, answered, "answers")
         if not score.successes <= score.n <= answered:
-            counts = f"{score.successes} of {score.n}"
-            yield (*path, name, "successes"), f"{counts}, with {answered} answers"
             return
 
-        of = f"{score.successes} successes of {score.n} give"
-        value = score.successes / score.n if score.n else None
-        upper = clopper_pearson_upper(score.successes, score.n, LEVEL)
-        interval = wilson(score.successes, score.n, LEVEL)
 
-        for field, expected in (("value", value), ("upper", upper)):
-            recorded = getattr(score, field)
-            if not _is_close(recorded, expected):
-                yield (*path, name, field), f"recorded {recorded}, {of} {expected}"
+def _share_problems(path: JsonPath, score: Recovery, most: int, what: str) -> Iterator[Problem]:
+    """Yield figures of a score that do not follow from its number of successes, of at most `most`
+    trials.
+    """
+    if not score.successes <= score.n <= most:
+        yield (*path, "successes"), f"{score.successes} of {score.n}, with {most} {what}"
+        return
 
-        for end, expected in (("low", interval.low), ("high", interval.high)):
-            if not _is_close(getattr(score.interval, end), expected):
-                yield (*path, name, "interval", end), f"{of} {expected}"
+    of = f"{score.successes} successes of {score.n} give"
+    value = score.successes / score.n if score.n else None
+    upper = clopper_pearson_upper(score.successes, score.n, LEVEL)
+    interval = wilson(score.successes, score.n, LEVEL)
+
+    for field, expected in (("value", value), ("upper", upper)):
+        recorded = getattr(score, field)
+        if not _is_close(recorded, expected):
+            yield (*path, field), f"recorded {recorded}, {of} {expected}"
+
+    for end, expected in (("low", interval.low), ("high", interval.high)):
+        if not _is_close(getattr(score.interval, end), expected):
+            yield (*path, "interval", end), f"{of} {expected}"
 
 
 def _is_close(recorded: float | None, expected: float | None) -> bool:
@@ -434,6 +500,10 @@ def certificate_block(
         "bound": plain["bound"]["value"],
         "exact_matcher": {name: score.value for name, score in exact.items()},
     }
+    found = day_found(certificate.paths)
+    if found is not None:
+        value["day_found"] = {"days": found.days, "share": found.first.value}
+
     return {"value": json.loads(dumps_pretty(value))}
 
 

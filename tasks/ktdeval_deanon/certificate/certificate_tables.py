@@ -22,6 +22,7 @@ from ktdeval_deanon.certificate.card import (
     KIND,
     certificate_block,
     certificate_problems,
+    day_found,
     derive_certificate,
 )
 from ktdeval_deanon.certificate.certify import verify_certificate
@@ -54,6 +55,7 @@ def _certificate_report(certificate: Certificate) -> Report:
             _controls(certificate),
             _attackers(certificate),
             _ablation(certificate),
+            _paths(certificate),
         ),
         activity=word_grid("", []),
         notes=tuple(_certificate_notes(certificate)),
@@ -85,6 +87,16 @@ def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found = value["exact_matcher"]
     shares = [f"{name} {points(found[name])} %" for name in _SHOWN if name in found]
     yield "", f"bounds a model, not a database: with the price history at hand {', '.join(shares)}"
+
+    path = value.get("day_found")
+    if path is not None:
+        yield (
+            "",
+            (
+                f"the index's closes alone name the day of {points(path['share'])} % of episodes after"
+                f" {count(path['days'], 'day')}"
+            ),
+        )
 
 
 def _bound_words(name: str, entry: Mapping[str, Any]) -> str:
@@ -250,6 +262,46 @@ def _ablation(certificate: Certificate) -> Grid:
     return Grid(title, ("fields", *names, "median k", "k = 1"), tuple(rows))
 
 
+def _paths(certificate: Certificate) -> Grid:
+    """Return how often whole episodes give their first day away, by days seen; without rows if they
+    were not attacked.
+    """
+    rows: list[tuple[str, ...]] = []
+    for entry in certificate.paths.value or ():
+        rows.append(
+            (
+                f"{entry.days:,}",
+                points(entry.first.value),
+                _interval_words(entry.first.interval),
+                points(entry.first.baseline),
+                f"{entry.median_place:,.0f}",
+                f"{entry.first.n:,}",
+            )
+        )
+
+    title = "Whole episodes (path matcher: by the closes of the index alone, in %)"
+    columns = ("days seen", "true day first", "95 % interval", "chance", "median place", "episodes")
+    return Grid(title, columns, tuple(rows))
+
+
+def _path_words(certificate: Certificate) -> str:
+    """Return what the path matcher found, in one sentence."""
+    paths = certificate.paths.value
+    if paths is None:
+        return f"whole episodes were not attacked: {certificate.paths.reason}"
+
+    found = day_found(certificate.paths)
+    if found is None:
+        seen = paths[-1].days
+        return f"whole episodes: no day found from the index's closes alone within {count(seen, 'day')}"
+
+    return (
+        f"whole episodes: after {count(found.days, 'day')} the index's closes alone name the first"
+        f" day in {points(found.first.value)} % ({_interval_words(found.first.interval)}) of"
+        f" {found.first.n:,} episodes (chance {points(found.first.baseline)} %)"
+    )
+
+
 def _certificate_notes(certificate: Certificate) -> Iterator[str]:
     yield (
         "bounds hold for the attackers that are named, each at its own 95 %; they say nothing of"
@@ -259,6 +311,7 @@ def _certificate_notes(certificate: Certificate) -> Iterator[str]:
         "a control shows that an attacker can read, not that it tried: an attacker that answers"
         " unmasked probes and pretends behind the mask passes it"
     )
+    yield clean(_path_words(certificate))
     for attacker in certificate.models:
         if not attacker.counts_for:
             yield clean(f"{attacker.name}: control failed, so its misses certify nothing")

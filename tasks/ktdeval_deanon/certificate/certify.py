@@ -37,6 +37,7 @@ from ktdeval.values import (
 )
 from ktdeval_deanon.certificate.attack_results import attack_questions, read_attacks
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by, stated_mask
+from ktdeval_deanon.certificate.date_paths import attack_paths, path_count
 from ktdeval_deanon.certificate.positive_control import LEVEL, MIN_READ, needs_of
 from ktdeval_deanon.certificate.questions import (
     Entry,
@@ -49,7 +50,8 @@ from ktdeval_deanon.certificate.questions import (
 from ktdeval_deanon.certificate.types import Certificate
 from ktdeval_deanon.certificate.unmasked_probes import open_control
 
-OnProbe = Callable[[int, int], None]  #: Called with the number of probes done and the total
+#: Called with the number of probes and whole episodes done, and the total
+OnProbe = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -229,10 +231,12 @@ def _parts(
     described = describe_task(target_task.task, target_task.tools)
     covers = covered_by(described, snapshot.id)
     _check_mask(questions, stated_mask(described))
-    total = len(questions.all) + len(control.all)
+    asked_count = len(questions.all) + len(control.all)
+    total = asked_count + path_count(questions)
     attackers, identifiability = attack_questions(
         questions, control, lambda done: on_probe(done, total)
     )
+    paths = attack_paths(questions, lambda done: on_probe(asked_count + done, total))
     files = {name: sha256_hex(text) for name, text in questions.files.items()}
     definitions: Entry = {}
     for name in questions.recoveries:
@@ -269,6 +273,7 @@ def _parts(
         "score_order": list(questions.recoveries),
         "attackers": [*attackers, *models],
         "identifiability": identifiability,
+        "paths": paths,
         "artefacts": {**files, **artefacts},
     }
 

@@ -88,7 +88,8 @@ def certify(options: CertifyOptions, plugin: tuple[str, ...] | None, **of_run: A
     """Draw probes of a task's mask, put them to attackers, and write the certificate.
 
     Attackers without a language model always run: the exact matcher, which looks the shown numbers
-    up in the whole price history, the date matcher, and chance. Models attack in runs of the
+    up in the whole price history, the date matcher, chance, and the path matcher, which finds the
+    first day of whole episodes by the closes of the index. Models attack in runs of the
     scoring task (such as deanon_probe); name these with --attackers. What is certified is the
     channel to a model, not to a database.
     """
@@ -167,7 +168,7 @@ def _progress() -> OnProbe:
 
     def report(done: int, total: int) -> None:
         if watched:
-            text = f"\r{done:,} of {total:,} probes attacked{'' if done < total else chr(10)}"
+            text = f"\r{done:,} of {total:,} probes and episodes attacked{'' if done < total else chr(10)}"
             # bypasses the filter of control characters
             click.echo(text, nl=False, file=getattr(sys.stderr, "raw", sys.stderr))
 

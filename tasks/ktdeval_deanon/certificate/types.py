@@ -245,6 +245,26 @@ class Identifiability(Value, frozen=True):
     factors_not_compared: list[Name]  #: further factors that are shown
 
 
+class PathEntry(Value, frozen=True, kw_only=True):
+    """Recoveries of an episode's first day by the path matcher, from the days it has seen."""
+
+    days: Annotated[int, Meta(ge=1)]  #: number of days seen
+    candidates: Annotated[int, Meta(ge=1)]  #: number of first days that it chooses from
+    #: median place of the true first day among the candidates; 1 is the likeliest
+    median_place: Annotated[float, Meta(ge=1)]
+    #: episodes whose true first day was the likeliest of all candidates
+    first: Recovery
+
+
+class DatePaths(Figure, Value, frozen=True, kw_only=True):
+    """First days of whole episodes, found by the mean return of the stocks shown each day and the
+    closes of the public index; null with a reason if there is nothing to find.
+    """
+
+    value: Annotated[list[PathEntry], Meta(min_length=1)] | None
+    reason: Name | UnsetType = UNSET
+
+
 class CertificateProvenance(Value, frozen=True):
     """Where and when the certificate was made; the only part that may differ between two equal
     certificates.
@@ -274,6 +294,7 @@ class CertificateFacts(Card, frozen=True):
     score_order: list[Name]  #: names of the scores in the order in which they are shown
     attackers: Annotated[list[Attacker], Meta(min_length=1)]
     identifiability: Identifiability
+    paths: DatePaths  #: what whole episodes give away of the day
     artefacts: dict[str, Sha256]  #: probe set and records of the models -> SHA-256
     provenance: CertificateProvenance
 
@@ -302,6 +323,7 @@ class Certificate(CertificateFacts, frozen=True):
         Literal[
             "synthetic",
             "limited",
+            "day found",
             "no model attacked",
             "control failed",
             "control incomplete",

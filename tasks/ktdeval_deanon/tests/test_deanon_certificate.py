@@ -288,7 +288,7 @@ def test_bound_is_exact_for_an_answering_model_and_absent_without_one(
     environment: Environment, bare: Card, attacked: Card, reader: Path
 ) -> None:
     assert bare["bound"] == {"value": None, "reason": NO_MODEL}
-    assert bare["labels"] == ["synthetic", "limited", "no model attacked"]
+    assert bare["labels"] == ["synthetic", "limited", "day found", "no model attacked"]
 
     joint = attacked["bound"]["value"]["joint"]
     assert joint["upper"] == pytest.approx(1 - 0.05 ** (1 / PROBES))
@@ -300,7 +300,7 @@ def test_bound_is_exact_for_an_answering_model_and_absent_without_one(
     )
     assert "board" not in attacked["bound"]["value"]  # shown under every mask
     assert attacker(attacked, "attacker/reader")["named"] == {"tickers": 0, "date": 0}
-    assert attacked["labels"] == ["synthetic", "limited", "few guesses"]
+    assert attacked["labels"] == ["synthetic", "limited", "day found", "few guesses"]
 
     folder = RunFolder.load(reader)
     assert folder.artefacts(folder.manifest.specs).items() <= attacked["artefacts"].items()
@@ -351,7 +351,7 @@ def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
     assert entry["counts_for"] == []
     assert not any(read["passed"] for read in entry["control"]["value"].values())
     assert certificate["bound"] == {"value": None, "reason": NO_CONTROL}
-    assert certificate["labels"] == ["synthetic", "limited", "control failed"]
+    assert certificate["labels"] == ["synthetic", "limited", "day found", "control failed"]
     assert environment.block(certificate) == {
         "value": None,
         "reason": f"the certificate certifies nothing: {NO_CONTROL}",
@@ -515,6 +515,7 @@ def test_seed_and_limit_determine_the_questions(environment: Environment, bare: 
     assert whole["limit"] is None  # all probes of a window are no limit
     assert rebuilt(bare, probes=bare["probes"] | {"limit": None}).labels == [
         "synthetic",
+        "day found",
         "no model attacked",
     ]
 
@@ -1052,7 +1053,7 @@ def test_the_printed_certificate_claims_no_more_than_was_measured(
 ) -> None:
     assert shown(typed(attacked), "mask of", "Bound", "Notes") == snapshot("""\
 mask of blinded_open_research on small
-[synthetic] [limited] [few guesses]
+[synthetic] [limited] [day found] [few guesses]
 certifies the channel to a model, not to a database
 Bound (95 %, one-sided, exact; in %)
   recovered       by the strongest  at most  found  chance  database  n
@@ -1066,12 +1067,13 @@ Bound (95 %, one-sided, exact; in %)
 Notes
   bounds hold for the attackers that are named, each at its own 95 %; they say nothing of models to come
   a control shows that an attacker can read, not that it tried: an attacker that answers unmasked probes and pretends behind the mask passes it
+  whole episodes: after 5 days the index's closes alone name the first day in 100.00 % (67.6 … 100.0) of 8 episodes (chance 0.31 %)
   the market is generated: nobody can remember it, so the bounds only show that the text leaks nothing
   ticker_top5, date_within_5, date_within_20, date_within_60: the attackers guessed less well than chance does, so read chance as the bound
 """)
     assert shown(typed(bare), "mask of", "Bound") == snapshot("""\
 mask of blinded_open_research on small
-[synthetic] [limited] [no model attacked]
+[synthetic] [limited] [day found] [no model attacked]
 certifies nothing: no model has attacked the mask yet
 """)
     assert "0 with a stock, 0 with a day" in shown(typed(attacked), "Attackers")
@@ -1096,9 +1098,10 @@ def test_trading_card_prints_its_bound_beside_the_database_result(
     text = text_of(f"{name}: {value}" for name, value in rows)
 
     assert text.replace(certificate, "CERTIFICATE") == snapshot("""\
-certificate: CERTIFICATE (synthetic, limited, few guesses), claimed: 8 probes, attacked by attacker/reader
+certificate: CERTIFICATE (synthetic, limited, day found, few guesses), claimed: 8 probes, attacked by attacker/reader
 mask bound: ticker_top1 at most 31.23 % (chance 10.88 %); ticker_top5 at most 31.23 % (chance 54.41 %); date_within_5 at most 31.23 % (chance 31.25 %); joint at most 31.23 % (chance 17.05 %)
 : bounds a model, not a database: with the price history at hand ticker_top1 100.00 %, ticker_top5 100.00 %, date_within_5 100.00 %, joint 100.00 %
+: the index's closes alone name the day of 100.00 % of episodes after 5 days
 """)
 
 

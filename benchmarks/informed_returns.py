@@ -36,10 +36,14 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
 
 def read_rows(path: Path = FILE) -> list[Row]:
     """Read a file of returns."""
+    rows = []
     with path.open(encoding="utf-8", newline="") as file:
-        return [
-            Row(**{**row, "return_pct": float(row["return_pct"])}) for row in csv.DictReader(file)
-        ]  # type: ignore[arg-type]
+        for cells in csv.DictReader(file):
+            names = (cells["task"], cells["trader"], cells["window"])
+            value = float(cells["return_pct"])
+            rows.append(Row(*names, value, cells["day_found"], cells["labels_named"]))
+
+    return rows
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Earned:
         return cls(mean, mean - half, mean + half)
 
     def __str__(self) -> str:
+        if self.low == self.high == 0.0:
+            return "0.0 %"
         digits = 0 if abs(self.mean) >= 100 else 1
         mean, low, high = (_signed(value, digits) for value in (self.mean, self.low, self.high))
         return f"{mean} % ({low} … {high})"
@@ -77,3 +83,68 @@ def best_attacker(rows: Sequence[Row], task: str) -> Row:
     """A row of the trader that looks up and earned most on average in a task."""
     traders = {row.trader: row for row in rows if row.task == task and "informed" in row.trader}
     return max(traders.values(), key=lambda row: earned(rows, task, row.trader).mean)
+
+
+# ---- tables of the documentation
+
+FORESIGHT = "perfect foresight"
+SHOWN = (
+    "blinded_open_research",
+    "stock_blind_open_research",
+    "date_blind_open_research",
+    "blinded_fixed_candidate",
+    "stock_blind_fixed_candidate",
+    "date_blind_fixed_candidate",
+    "blinded_open_research_paper",
+    "stock_blind_open_research_paper",
+    "date_blind_open_research_paper",
+)
+HIDDEN = (
+    "blinded_memory_only",
+    "stock_blind_memory_only",
+    "date_blind_memory_only",
+    "blinded_memory_only_paper",
+    "stock_blind_memory_only_paper",
+    "date_blind_memory_only_paper",
+)
+REBASED = ("blinded_rebased_open_research", "blinded_rebased_fixed_candidate")
+
+
+def table(rows: Sequence[Row], tasks: Sequence[str], rules: Sequence[str]) -> str:
+    """A table of tasks: rules that know nothing, the best attacker, and the bound."""
+    heads = [f"`builtin/{rule}`" for rule in rules]
+    heads = ["task", *heads, "the holder, at least", "foresight, at most", "day found"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for task in tasks:
+        best = best_attacker(rows, task)
+        traders = [*(f"builtin/{rule}" for rule in rules), best.trader, FORESIGHT]
+        cells = [str(earned(rows, task, trader)) for trader in traders]
+        found = best.day_found or "not found"
+        if task.startswith("stock_blind"):
+            found = "shown"
+        lines.append(f"| {' | '.join([f'`{task}`', *cells, found])} |")
+
+    return "\n".join(lines)
+
+
+def at_least_and_most(rows: Sequence[Row], task: str) -> str:
+    """Both figures of a task in words."""
+    least = earned(rows, task, best_attacker(rows, task).trader)
+    most = earned(rows, task, FORESIGHT)
+    return f"at least {least} an episode; perfect foresight earns at most {most}"
+
+
+def main() -> None:
+    rows = read_rows()
+    for tasks, rules in (
+        (SHOWN, ("first_listed", "momentum", "random")),
+        (HIDDEN, ("first_listed", "random")),
+        (REBASED, ("momentum", "random")),
+    ):
+        print(table(rows, tasks, rules), end="\n\n")
+    for task in (*SHOWN, *HIDDEN, *REBASED):
+        print(f"{task}: {best_attacker(rows, task).trader}: {at_least_and_most(rows, task)}")
+
+
+if __name__ == "__main__":
+    main()

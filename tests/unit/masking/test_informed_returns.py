@@ -106,6 +106,7 @@ def test_sentences_of_the_pages_have_the_figures_of_the_file() -> None:
 
     both = [earned(ROWS, task, best_attacker(ROWS, task).trader) for task in REBASED]
     assert f"its holder earned at least {both[0]} and {both[1]} an episode" in masks
+    assert f"perfect foresight earns at most {earned(ROWS, REBASED[0], FORESIGHT)} (" in masks
 
 
 def test_sentences_of_the_pages_are_true_of_the_file() -> None:

@@ -96,6 +96,7 @@ from ktdeval.cards.fields.medians import (
 from ktdeval.cards.fields.metrics import MetricLine as MetricLine, compute_metric as compute_metric
 from ktdeval.cards.fields.plan import gather_snapshot as gather_snapshot, with_args as with_args
 from ktdeval.cards.fields.provenance import made_at as made_at
+from ktdeval.cards.fields.rank_correlation import correlation_words as correlation_words
 from ktdeval.cards.fields.rank_eligibility import (
     NEVER_TRADED as NEVER_TRADED,
     could_know_reasons as could_know_reasons,

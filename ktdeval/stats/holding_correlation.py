@@ -23,16 +23,15 @@ Days are the clusters: figures of several episodes on one calendar day are avera
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
-from ktdeval.market.venues.venue import FillRule
+from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray, MarketSnapshot
+from ktdeval.market.venues.venue import FILLS_OF_MINUTES, FillRule
 from ktdeval.stats.betting_bounds import betting_interval, lower_bound
 from ktdeval.stats.intervals import Interval
 from ktdeval.stats.series import day_rows
@@ -69,14 +68,16 @@ class HoldingCorrelation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Day:
-    """Figures of one episode on one day; for the fields, see `betting_bounds`."""
+class _Days:
+    """Figures of one episode by day, each [days]; for value, weight and reach see
+    `betting_bounds`.
+    """
 
-    day: np.datetime64
-    value: float
-    weight: float
-    reach: float
-    spearman: float = np.nan
+    days: npt.NDArray[np.datetime64]
+    values: FloatArray
+    weights: FloatArray
+    reach: FloatArray
+    spearman: FloatArray  #: NaN over days
 
 
 def holding_correlation(
@@ -89,40 +90,37 @@ def holding_correlation(
     if all(len(ledger.steps) < 2 for ledger in ledgers):
         return NO_NEXT
 
-    prices = _fill_prices(ledgers, market)
     across = _universe_size(ledgers, market, codes) >= MIN_ASSETS
-    found: dict[np.datetime64, list[_Day]] = {}
+    rows = np.concatenate([day_rows(market, ledger.days) for ledger in ledgers])
+    first = int(rows.min()) if across else 0  # over days, earlier returns are read
+    prices = _fill_prices(ledgers, market, slice(first, int(rows.max()) + 1))
+    found = []
     for ledger in ledgers:
         episode = _Episode.of(ledger, market, prices, codes)
-        each = _across_assets(episode) if across else _over_days(episode, prices)
-        for day in each:
-            found.setdefault(day.day, []).append(day)
+        found.append(_across_assets(episode) if across else _over_days(episode, prices))
 
-    if not found:
+    if not any(len(each.days) for each in found):
         return ALL_EQUAL if across else ALWAYS_EQUAL
 
     return _summarise(found, "assets" if across else "days")
 
 
-def _summarise(
-    found: Mapping[np.datetime64, Sequence[_Day]], over: Literal["assets", "days"]
-) -> HoldingCorrelation:
+def _summarise(found: Sequence[_Days], over: Literal["assets", "days"]) -> HoldingCorrelation:
     """Return the figure over calendar days, each the mean of its episodes."""
-    rows = []
-    for day in sorted(found):
-        parts = [(one.value, one.weight, one.reach, one.spearman) for one in found[day]]
-        rows.append(np.mean(parts, axis=0))
-
-    values, weights, reach, spearman = np.array(rows).T
+    days = np.concatenate([each.days for each in found])
+    _, place, episodes = np.unique(days, return_inverse=True, return_counts=True)
+    values, weights, reach, spearman = (
+        np.bincount(place, np.concatenate([getattr(each, name) for each in found])) / episodes
+        for name in ("values", "weights", "reach", "spearman")
+    )
     slope = float(values.sum() / weights.sum())
     low, high = betting_interval(values, weights, reach)
-    interval = Interval(low, high, 0.95, "betting, by calendar day", len(rows))
 
     return HoldingCorrelation(
         value=min(1.0, max(-1.0, slope)),  # a slope over few days may lie outside
         over=over,
-        days=len(rows),
-        interval=interval,
+        days=len(values),
+        interval=Interval(low, high, 0.95, "betting, by calendar day", len(values)),
         floor=lower_bound(values, weights, reach, FLOOR_LEVEL),
         spearman=float(spearman.mean()) if over == "assets" else None,
     )
@@ -131,27 +129,27 @@ def _summarise(
 # ---- an episode
 
 
-def _fill_prices(ledgers: Sequence[Ledger], market: MarketSnapshot) -> FloatArray:
-    """Return the adjusted prices at which orders of each day fill; NaN on days without trading.
-    Shape: [T, N].
+def _fill_prices(ledgers: Sequence[Ledger], market: MarketSnapshot, rows: slice) -> FloatArray:
+    """Return the adjusted prices at which orders of each day fill; NaN on days without trading, and
+    outside these rows. Shape: [T, N].
     """
-    no_trade = market.volume == 0
-    prices = np.empty(market.open.shape)
+    prices = np.full(market.open.shape, np.nan)
     rules = np.array(_fill_rules(ledgers, market))
     for rule in dict.fromkeys(rules.tolist()):
-        columns = rules == rule
+        own = market.adjusted_close
         if rule == "next_open":
             own = market.adjusted_open
-        elif rule in ("next_close", "same_close"):
-            own = market.adjusted_close
-        else:
+        elif rule in FILLS_OF_MINUTES:
             own = mean_prices(market, rule)
 
-        own = np.where(no_trade, np.nan, own)[:, columns]
+        bars, fills = rows, rows
         if rule == "same_close":  # filled at the close of the decision day, the day before
-            own = np.concatenate([np.full_like(own[:1], np.nan), own[:-1]])
+            bars = slice(max(0, rows.start - 1), rows.stop - 1)
+            fills = slice(bars.start + 1, rows.stop)
 
-        prices[:, columns] = own
+        traded = np.where(market.volume[bars] == 0, np.nan, own[bars])
+        columns = rules == rule
+        prices[fills, columns] = traded[:, columns]
 
     return prices
 
@@ -252,71 +250,94 @@ def _weights(
 # ---- across assets
 
 
-def _across_assets(episode: _Episode) -> Iterator[_Day]:
-    """Yield the rank correlation of each day on which four assets have a return and holdings
+def _across_assets(episode: _Episode) -> _Days:
+    """Return the rank correlation of each day on which four assets have a return and holdings
     differ.
     """
-    for day, weights, returns in zip(episode.days, episode.weights, episode.returns, strict=True):
-        is_known = np.isfinite(returns)
-        if int(is_known.sum()) < MIN_ASSETS:
-            continue
+    is_known = np.isfinite(episode.returns)
+    held = _centred_ranks(episode.weights, is_known)
+    earned = _centred_ranks(episode.returns, is_known)
+    spreads = (held**2).sum(axis=1)
+    spreads_earned = (earned**2).sum(axis=1)
 
-        held = _centred_ranks(weights[is_known])
-        earned = _centred_ranks(returns[is_known])
-        spread = float(held @ held)
-        spread_earned = float(earned @ earned)
-        if spread == 0.0 or spread_earned == 0.0:
-            continue
+    is_ranked = is_known.sum(axis=1) >= MIN_ASSETS
+    is_ranked &= (spreads > 0.0) & (spreads_earned > 0.0)
+    products = (held * earned).sum(axis=1)[is_ranked]
+    values = products / spreads[is_ranked]
+    spearman = products / np.sqrt(spreads[is_ranked] * spreads_earned[is_ranked])
+    ones = np.ones(len(values))
 
-        product = float(held @ earned)
-        spearman = product / math.sqrt(spread * spread_earned)
-        yield _Day(day, product / spread, 1.0, 1.0, spearman)
+    return _Days(episode.days[is_ranked], values, ones, ones, spearman)
 
 
-def _centred_ranks(values: FloatArray) -> FloatArray:
-    """Return midranks less their mean. Shape: [n]."""
-    _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(sizes)
-    midranks = last - (sizes - 1) / 2.0
-    centred: FloatArray = midranks[group] - (len(values) + 1) / 2.0
-    return centred
+def _centred_ranks(values: FloatArray, is_known: BoolArray) -> FloatArray:
+    """Return the midranks of each row's known values less their mean; 0 where unknown.
+    Shape: [T, N].
+    """
+    filled = np.where(is_known, values, np.inf)  # after all known ones
+    order = np.argsort(filled, axis=1)
+    ordered = np.take_along_axis(filled, order, axis=1)
+    places = np.arange(ordered.shape[1])
+    is_first = np.ones(ordered.shape, dtype=np.bool_)
+    is_first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    is_last = np.ones(ordered.shape, dtype=np.bool_)
+    is_last[:, :-1] = is_first[:, 1:]
+
+    first = np.maximum.accumulate(np.where(is_first, places, 0), axis=1)
+    last = np.where(is_last, places, ordered.shape[1])
+    last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
+    ranks = np.empty(ordered.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2.0 + 1.0, axis=1)
+    mean = (is_known.sum(axis=1, keepdims=True) + 1) / 2.0
+    return np.where(is_known, ranks - mean, 0.0)
 
 
 # ---- over days
 
 
-def _over_days(episode: _Episode, prices: FloatArray) -> Iterator[_Day]:
-    """Yield the products of ranks over days, as means over the assets, for each day on which a
+def _over_days(episode: _Episode, prices: FloatArray) -> _Days:
+    """Return the products of ranks over days, as means over the assets, of each day on which a
     weight differs from earlier ones.
     """
     columns = np.flatnonzero(np.isfinite(episode.returns).any(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
         changes = np.round(prices[1:, columns] / prices[:-1, columns] - 1.0, _DECIMALS)
 
+    numbers = []
+    figures = []
     for number in range(EARLIER_WEIGHTS, len(episode.rows)):
-        held = []
-        earned = []
-        for place, column in enumerate(columns.tolist()):
-            # the change to a row lies one row earlier; that to the fills is the last one known
-            past = changes[: episode.rows[number], place]
-            past = past[np.isfinite(past)][-HISTORY:]
-            change = episode.returns[number, column]
-            if len(past) < MIN_HISTORY or not np.isfinite(change):
-                continue
+        # the change to a row lies one row earlier; that to the fills is the last one known
+        past = changes[: episode.rows[number]]
+        held, earned = _ranks_over_days(episode, number, columns, past)
+        if held.any():
+            numbers.append(number)
+            figures.append((np.mean(held * earned), np.mean(held**2), np.mean(np.abs(held))))
 
-            earlier = episode.weights[:number, column]
-            earlier = earlier[np.isfinite(earlier)]
-            if not len(earlier):
-                continue
+    values, weights, reach = np.array(figures).reshape(-1, 3).T
+    days = episode.days[np.array(numbers, dtype=np.int64)]
+    return _Days(days, values, weights, reach, np.full(len(values), np.nan))
 
-            held.append(_rank_among(earlier, episode.weights[number, column]))
-            earned.append(_rank_among(past, change))
 
-        ranks = np.array(held)
-        if ranks.any():
-            value = float(np.mean(ranks * np.array(earned)))
-            reach = float(np.mean(np.abs(ranks)))
-            yield _Day(episode.days[number], value, float(np.mean(ranks**2)), reach)
+def _ranks_over_days(
+    episode: _Episode, number: int, columns: npt.NDArray[np.int64], past: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ranks of weights and of returns, each among its asset's earlier ones, of the
+    assets that have enough of both. Shape of both: [assets]. `past`: [T, columns] changes up to the
+    fills.
+    """
+    held = []
+    earned = []
+    for place, column in enumerate(columns.tolist()):
+        changes = past[:, place]
+        changes = changes[np.isfinite(changes)][-HISTORY:]
+        weights = episode.weights[:number, column]
+        weights = weights[np.isfinite(weights)]
+        change = episode.returns[number, column]
+        if len(changes) >= MIN_HISTORY and len(weights) and np.isfinite(change):
+            held.append(_rank_among(weights, episode.weights[number, column]))
+            earned.append(_rank_among(changes, change))
+
+    return np.array(held), np.array(earned)
 
 
 def _rank_among(earlier: FloatArray, value: float) -> float:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from ktdeval.cards import (
     card_words,
     clean as one_line,
+    correlation_words,
     count,
     cutoff_words,
     dollars,
@@ -89,6 +90,7 @@ def templates() -> Environment:
     """Return the templates of this package."""
     environment = make_environment("ktdeval_report", finalize=clean)
     functions = (
+        correlation_words,
         cutoff_words,
         dollars,
         ends,

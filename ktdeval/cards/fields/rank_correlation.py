@@ -58,12 +58,10 @@ def is_beyond_skill(correlation: HoldingCorrelationPart | UnsetType) -> bool:
     return correlation.floor > MAX_SKILL
 
 
-def correlation_rows(
-    correlation: HoldingCorrelationPart | UnsetType, facts: TradingFacts
-) -> Iterator[Row]:
-    """Yield the row on the rank correlation, if it is defined."""
-    if not correlation or correlation.value is None:
-        return
+def correlation_words(correlation: HoldingCorrelationPart) -> str:
+    """Return the rank correlation with its interval, or why it is undefined."""
+    if correlation.value is None:
+        return f"not defined: {correlation.reason}"
 
     assert correlation.over
     assert correlation.interval
@@ -75,4 +73,12 @@ def correlation_rows(
         level = f"{100 * FLOOR_LEVEL:.3f}".rstrip("0")
         words += f"; above {correlation.floor:.3f} at {level} %, published skill ≤ {MAX_SKILL}"
 
-    yield field_label("rank_correlation"), words
+    return words
+
+
+def correlation_rows(
+    correlation: HoldingCorrelationPart | UnsetType, facts: TradingFacts
+) -> Iterator[Row]:
+    """Yield the row on the rank correlation; cards written before it existed have none."""
+    if correlation:
+        yield field_label("rank_correlation"), correlation_words(correlation)

@@ -321,7 +321,7 @@ def test_a_card_that_orders_the_next_returns_beyond_any_skill_is_not_ranked() ->
     assert BEYOND_SKILL not in foreseen(0.15)["rankable"]["reasons"]
 
 
-def correlation_words(floor: float) -> dict[str, str]:
+def printed(floor: float) -> dict[str, str]:
     facts = parse_card(dumps_pretty(foreseen(floor)), "card.json")
     assert isinstance(facts, TradingCard)
     return dict(correlation_rows(facts.rank_correlation, facts))
@@ -331,8 +331,8 @@ def test_the_printed_card_says_the_correlation_with_its_interval_and_floor() -> 
     words = "+0.900 [95 %: +0.800 … +0.950] across assets, 42 days"
     beyond = f"{words}; above 0.600 at 99.999 %, published skill ≤ 0.15"
 
-    assert correlation_words(-0.2) == {"holdings and next returns": words}
-    assert correlation_words(0.6) == {"holdings and next returns": beyond}
+    assert printed(-0.2) == {"holdings and next returns": words}
+    assert printed(0.6) == {"holdings and next returns": beyond}
 
 
 def test_a_card_without_the_label_that_follows_from_its_records_does_not_verify() -> None:

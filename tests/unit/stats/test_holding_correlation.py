@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
-from scipy.stats import spearmanr
+from scipy.stats import norm, rankdata, spearmanr
 
+from ktdeval.cards.fields.rank_correlation import MAX_SKILL
 from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.stats.betting_bounds import betting_interval, lower_bound
 from ktdeval.stats.holding_correlation import (
@@ -292,3 +293,104 @@ def test_the_wealth_of_one_day_by_hand() -> None:
     ratio = 0.25 / mean_stake  # of 1 - m to 1 + m, or to 1 - m + 2 m for a slope above 0
 
     assert found == pytest.approx((1 - ratio) / (1 + ratio), abs=1e-12)
+
+
+# ---- who is caught
+
+WINDOWS = tuple(range(70, 500, 43))
+"""First rows of ten windows of 43 days."""
+
+
+@pytest.fixture(scope="module")
+def fifty_stocks() -> MarketSnapshot:
+    """500 days of fifty stocks with a common factor, fat tails and quiet and wild months."""
+    rng = np.random.default_rng(11)
+    wild = np.repeat(rng.uniform(0.5, 2.0, 25), 20)[:, None]
+    common = 0.008 * wild * rng.standard_t(4, (500, 1))
+    own = 0.015 * wild * rng.standard_t(4, (500, 50))
+    return market_of(np.exp((common * rng.uniform(0.5, 1.5, 50) + own).cumsum(axis=0)) * 20)
+
+
+def account(market: MarketSnapshot, first: int, scores: np.ndarray, names: int = 5) -> Ledger:
+    """A ledger of 43 days that holds the names with the highest scores of each day."""
+    best = np.argsort(-scores, axis=1)[:, :names]
+    weights = np.zeros((43, 50))
+    np.put_along_axis(weights, best, 0.1, axis=1)
+    return ledger_with(market, weights.tolist(), first)
+
+
+def next_returns(market: MarketSnapshot, first: int) -> np.ndarray:
+    rows = np.arange(first, first + 43)
+    return np.asarray(market.open[np.minimum(rows + 1, 499)] / market.open[rows] - 1)
+
+
+@pytest.mark.parametrize("names", [1, 5, 25])
+def test_who_knows_the_next_returns_is_caught_in_ten_of_ten_windows(
+    fifty_stocks: MarketSnapshot, names: int
+) -> None:
+    """Plain Spearman could not catch one name: it is at most 0.24 of fifty, and 0.10 of 300."""
+    caught = 0
+    for first in WINDOWS:
+        ledger = account(fifty_stocks, first, next_returns(fifty_stocks, first), names)
+        caught += defined(holding_correlation([ledger], fifty_stocks)).floor > MAX_SKILL
+
+    assert caught == len(WINDOWS) == 10
+
+
+@pytest.mark.parametrize("skill", [0.0, 0.05, 0.1])
+def test_a_plausible_skill_and_none_are_never_caught(
+    fifty_stocks: MarketSnapshot, skill: float
+) -> None:
+    rng = np.random.default_rng(5)
+    caught = []
+    values = []
+    for _ in range(10):
+        ledgers = []
+        for first in WINDOWS:
+            ranks = rankdata(next_returns(fifty_stocks, first), axis=1)
+            noise = rng.normal(size=ranks.shape)
+            scores = skill * norm.ppf(ranks / 51) + np.sqrt(1 - skill**2) * noise
+            ledgers.append(account(fifty_stocks, first, scores))
+
+        found = defined(holding_correlation(ledgers, fifty_stocks))
+        caught.append(found.floor > MAX_SKILL)
+        values.append(found.value)
+
+    assert sum(caught) == 0
+    assert np.mean(values) == pytest.approx(1.25 * skill, abs=0.03)  # the best are skill's tail
+
+
+def test_one_asset_is_caught_over_days(fifty_stocks: MarketSnapshot) -> None:
+    """It holds half of NAV before each rise, and nothing before each fall."""
+    one = market_of(fifty_stocks.open[:, :1])
+    ledgers = []
+    for first in WINDOWS:
+        knows = next_returns(fifty_stocks, first)[:, :1] > 0
+        ledgers.append(ledger_with(one, np.where(knows, 0.5, 0.0).tolist(), first))
+
+    found = defined(holding_correlation(ledgers, one))
+
+    assert found.over == "days"
+    assert found.value > 0.9
+    assert found.floor > MAX_SKILL
+
+
+def test_buying_after_falls_gives_no_correlation_over_days_by_arithmetic() -> None:
+    """A weight that falls with the price. On prices without memory, ranks within the episode would
+    give it 0.2 on average; over 100 accounts of 43 days, these give 0.
+    """
+    rng = np.random.default_rng(2)
+    values = []
+    plain = []
+    for _ in range(100):
+        prices = np.exp(rng.normal(0, 0.01, 120).cumsum()) * 100
+        market = market_of(prices[:, None])
+        own = prices[70:113]
+        weights = 0.5 - 0.4 * (own - own.min()) / np.ptp(own)  # which knows the range, as ranks do
+        returns = own[1:] / own[:-1] - 1
+        plain.append(spearmanr(weights[:-1], returns).statistic)
+        found = holding_correlation([ledger_with(market, weights[:, None].tolist(), 70)], market)
+        values.append(defined(found).value)
+
+    assert np.mean(plain) > 0.15
+    assert abs(np.mean(values)) < 0.06

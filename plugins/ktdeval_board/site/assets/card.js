@@ -273,6 +273,24 @@ Address: #card=ID */
     );
   }
 
+  function correlationSection({entry: {card}}) {
+    const found = card.rank_correlation;
+    if (!found) return null;
+    if (found.value === null)
+      return section("Holdings and next returns", el("p.quiet", `Not defined: ${found.reason}.`));
+
+    const {value, over, days, interval, floor} = found;
+    const shown = [value, interval.low, interval.high, floor].map((one) => format.number(one, 3));
+    return section(
+      "Holdings and next returns",
+      el(
+        "p",
+        `Rank correlation of holdings with the returns to the next fills, over ${over}: ${shown[0]} ` +
+          `(95 % interval ${shown[1]} to ${shown[2]}, ${plural(days, "day")}; above ${shown[3]} at 99.999 %).`,
+      ),
+    );
+  }
+
   // -- how it was made
 
   function conditionsSection({entry: {card}}) {
@@ -595,6 +613,7 @@ Address: #card=ID */
         referenceSection(view),
         attributionSection(view),
         calibrationSection(view),
+        correlationSection(view),
         conductSection(view),
         conditionsSection(view),
         submissionSection(view),

@@ -12,6 +12,7 @@ from ktdeval.registry import Plugins, load_plugins
 from support.docs.docs_board import kinds_table, systems_table
 from support.docs.docs_cards import deciders_table
 from support.docs.docs_dependencies import dependencies_table
+from support.docs.docs_masks import gives_away_table
 from support.docs.docs_nav import llms_text
 from support.docs.docs_packages import DOCS, FOLDER, package_pages
 from support.docs.docs_project import (
@@ -40,6 +41,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/cards.md": {
         "deciders": deciders_table,
     },
+    "docs/masks.md": {"gives away": gives_away_table},
     "docs/data.md": {"columns": columns_table},
     "docs/models.md": {"providers": providers_table},
     "docs/plan.md": {"token rates": token_rates_table},

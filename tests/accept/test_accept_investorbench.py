@@ -80,7 +80,12 @@ def prices(files: Path, symbol: str, first: str, last: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    "symbol", [pytest.param("msft", marks=pytest.mark.exhaustive), "jnj", "btc"]
+    "symbol",
+    [
+        pytest.param("msft", marks=pytest.mark.exhaustive),
+        pytest.param("jnj", marks=pytest.mark.exhaustive),
+        "btc",
+    ],
 )
 def test_buy_and_hold_gives_the_rows_of_the_paper(
     symbol: str, market: Path, tmp_path: Path

@@ -30,7 +30,7 @@ from support.tasks.prompts_page import (
 PAGE = REPOSITORY / "examples/prompts.md"
 TABLES = beside(__file__)
 MAX_BYTES = 150_000
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 
 @cache
@@ -43,7 +43,6 @@ def asked() -> dict[str, dict[str, list[Asked]]]:
     return requests
 
 
-@pytest.mark.exhaustive
 def test_the_page_of_prompts_is_current() -> None:
     made = page_of(TABLES["head"], procedures(), asked(), TABLES["before"])
     assert PAGE.read_text("utf-8") == made, "run python tests/contract/test_prompts_page.py"
@@ -67,7 +66,6 @@ def sent_in_the_last_step() -> Iterator[str]:
                     yield from paragraphs(message.content)
 
 
-@pytest.mark.exhaustive
 def test_no_prompt_holds_an_odd_figure() -> None:
     found: set[str] = set()
     for task, by_agent in asked().items():

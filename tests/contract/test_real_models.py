@@ -133,6 +133,7 @@ def test_the_page_says_of_a_kind_what_its_card_says() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", sorted(RECORDS.glob("*")), ids=lambda path: path.name)
 def test_a_stored_card_verifies(path: Path) -> None:
     done = records.verify(path)

@@ -136,6 +136,7 @@ async def test_no_answer_of_any_kind_has_a_secret_of_the_environment(inside: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -325,7 +325,7 @@ def killed_at(step: int, work: Callable[[], object]) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_process_killed_while_saving_leaves_nothing_that_opens(tmp_path: Path) -> None:
     step = 1
     whole = []
@@ -430,7 +430,7 @@ def test_an_update_gives_what_all_rows_at_once_give(tiny: Path, tmp_path: Path) 
     }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @given(st.data())
 @settings(max_examples=3, deadline=None)
 def test_however_bars_are_dealt_out_to_updates_the_identity_is_the_same(

@@ -102,7 +102,7 @@ def samples_of_cards(*subjects: Subject) -> list[tuple[Any, Callable[[Any], str 
     return [*real, *((each, made_card_refusal(each)) for each in made)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_trading_cards(one: Subject, team: Subject) -> None:
     # times of a run are those of the machine; the scoring cards have fixed ones
     found = sweep(TradingCard, samples_of_cards(team, one), leave=("provenance.calls.latency_s",))

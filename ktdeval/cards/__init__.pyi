@@ -99,6 +99,7 @@ from ktdeval.cards.fields.provenance import made_at as made_at
 from ktdeval.cards.fields.rank_correlation import correlation_words as correlation_words
 from ktdeval.cards.fields.rank_eligibility import (
     NEVER_TRADED as NEVER_TRADED,
+    OWN_KEY_ALONE as OWN_KEY_ALONE,
     could_know_reasons as could_know_reasons,
 )
 from ktdeval.cards.fields.recorded_facts import rests_on as rests_on

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktdeval.cards import ScoringCard, TradingCard, foreign_reason, is_not_isolated
+from ktdeval.cards import (
+    ScoringCard,
+    TradingCard,
+    foreign_reason,
+    is_not_isolated,
+)
 from ktdeval.values import Value
 from ktdeval_board.document_types import Line, Sha256
 
@@ -24,10 +29,12 @@ def standing_reasons(
     """Return the reasons why a card may not be ranked, without those that a board lifts."""
     known = {(each.name, each.sha256) for each in allowed}
     lifted = set()
+    standing = set()
     for package in card.foreign:
-        if (package.name, package.sha256) in known:
-            lifted.add(foreign_reason(package))
+        is_known = (package.name, package.sha256) in known
+        (lifted if is_known else standing).add(foreign_reason(package))
 
+    lifted -= standing  # one of two packages of that name may be another
     return [reason for reason in card.rankable.reasons if reason not in lifted]
 
 

@@ -276,13 +276,16 @@ class Figure(Value, frozen=True, kw_only=False):
     rerun: float | None
 
 
-class Rerun(Value, frozen=True, kw_only=True):
+class Rerun(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Run of the same plan by the board's maintainers."""
 
     by: str
     on: Day
     card: Sha256  #: SHA-256 of the card of the maintainers' run
     figures: dict[str, Figure]  #: Headline figures, as submitted and as reproduced
+    #: Whether the run had a mask key that neither the submitted card nor a registration has; absent
+    #: if not
+    own_key: bool = False
 
 
 class Verdict(Value, frozen=True, kw_only=True):

@@ -166,6 +166,14 @@ def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) 
         ],
     ),
     (
+        "known_key.py",
+        "--windows W1",
+        [
+            "^\\| `blinded_memory_only` \\| W1 \\| [-+][\\d.]+ % \\| \\+1\\d\\d\\.\\d % \\| \\+1\\d\\d",
+            "^blinded_memory_only: ahead in 1 of 1 windows",
+        ],
+    ),
+    (
         "rebased_cost.py",
         "--windows W1 --rules momentum",
         [

@@ -45,6 +45,7 @@ from ktdeval.cards.fields.plan import (
     further_rows,
     gather_agent,
     gather_call,
+    gather_key_source,
     gather_market,
     gather_mask_key,
     gather_model,
@@ -52,6 +53,7 @@ from ktdeval.cards.fields.plan import (
     gather_request_settings,
     gather_seeds,
     gather_windows,
+    key_source_text,
     market_text,
     registration_text,
     repair_rows,
@@ -134,6 +136,7 @@ FIELDS: tuple[CardField, ...] = (
     CardField("limit", gather=lambda sources: sources.planned[0].limit),
     CardField("seeds", gather=gather_seeds, text=lambda seeds, facts: ", ".join(map(str, seeds))),
     CardField("mask_key", gather=gather_mask_key, text=lambda key, facts: key or ""),
+    CardField("key_source", gather=gather_key_source, text=key_source_text),
     CardField("registration", gather=gather_registration, text=registration_text),
     CardField(
         "assumptions",

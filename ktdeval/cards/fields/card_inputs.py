@@ -21,6 +21,7 @@ from ktdeval.cards.fields.fact_types import (
     Drift,
     ForeignPackage,
     FurtherModelPart,
+    KeySource,
     NoCutoff,
     Provenance,
 )
@@ -66,6 +67,7 @@ class EvaluationInputs:
     knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
     #: id of the leaderboard registration of the run; None if the run drew its own key
     registration: str | None = None
+    key_source: KeySource | None = None  #: source of a mask key that was known before the run
     drift: Drift = NOT_ASKED  #: shift in the model's answers during the run
     #: number of replies without token counts, by episode id
     uncounted: Mapping[str, int] = field(default_factory=dict)

@@ -88,7 +88,7 @@ def foreign_reason(package: ForeignPackage) -> str:
     package drops exactly this reason.
     """
     return (
-        f"{package.words} was in the process and is not part of ktdeval, so that it could change"
+        f"{package.title} was in the process and is not part of ktdeval, so that it could change"
         " replies or look the market up; a board may allow it by its hash"
     )
 

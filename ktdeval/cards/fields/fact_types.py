@@ -305,6 +305,12 @@ class Decider(Value, frozen=True, kw_only=True, omit_defaults=True):
         return f"{words} ({self.why})" if self.why else words
 
 
+KeySource = Literal["given", "board"]
+"""Who knew a mask key before the run: it was given to the run (`--mask-key`), or a leaderboard had
+drawn and published it.
+"""
+
+
 class ForeignPackage(Value, frozen=True, kw_only=True, omit_defaults=True):
     """Code in a run's process that is not part of ktdeval's own installation."""
 
@@ -316,7 +322,12 @@ class ForeignPackage(Value, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def words(self) -> str:
         """Name, version and first digits of the hash, for readers."""
-        return " ".join(filter(None, (self.name, self.version, f"({self.sha256[:12]})")))
+        return f"{self.title} ({self.sha256[:12]})"
+
+    @property
+    def title(self) -> str:
+        """Name and version."""
+        return f"{self.name} {self.version}".strip()
 
 
 class Drift(Figure, Value, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from ktdeval.cards.fields.base_types import (
 from ktdeval.cards.fields.card_inputs import CardSources, days_of
 from ktdeval.cards.fields.fact_types import (
     FurtherModelPart,
+    KeySource,
     Pluggable,
     SnapshotPart,
     TaskPart,
@@ -57,6 +58,29 @@ def gather_registration(sources: CardSources) -> str | UnsetType:
     """Return the id of the registration that drew the key; unset if the run drew its own."""
     registration = sources.inputs.registration
     return UNSET if registration is None else registration
+
+
+def gather_key_source(sources: CardSources) -> KeySource | UnsetType:
+    """Return the source of a mask key that was known before the run; unset if the run drew its own,
+    or has none.
+    """
+    source = sources.inputs.key_source
+    if source is None or not sources.planned[0].mask_key:
+        return UNSET
+    return source
+
+
+def key_source_text(source: KeySource | UnsetType, facts: AnyFacts) -> str:
+    """Return who knew the mask key before the run; empty if nobody did."""
+    if source is UNSET:
+        return ""
+    return _KEY_SOURCES[source]
+
+
+_KEY_SOURCES: Mapping[KeySource, str] = {
+    "given": "given to the run, so that it was known before",
+    "board": "drawn and published by a board before the run",
+}
 
 
 def registration_text(registration: str | UnsetType, facts: AnyFacts) -> str:

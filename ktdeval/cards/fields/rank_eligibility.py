@@ -8,6 +8,7 @@ from ktdeval.cards.fields.assumptions import DECIDED_PRICE_REASON
 from ktdeval.cards.fields.base_types import Name
 from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT, Coverage, derive_coverage
 from ktdeval.cards.fields.deciders import foreign_reason, unranked_reasons
+from ktdeval.cards.fields.fact_types import DECIDERS
 from ktdeval.cards.fields.plan import NOT_RECORDED, is_declared
 from ktdeval.cards.fields.rank_correlation import BEYOND_SKILL
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
@@ -29,6 +30,15 @@ TOLD_BY_ACCOUNT = (
 from them.
 """
 
+
+OWN_KEY_ALONE = (
+    "in memory_only, a program is ranked only where the board itself ran it with a key of its own"
+)
+"""End of the reason against ranking a card of a program in a task that shows no figure of the market:
+there, whoever knows the key knows every asset.
+"""
+
+MEMORY_ONLY = "memory_only"  #: mode that shows no figure of the market
 
 MAY_BE_RANKED = "may be ranked"  #: wording for readers
 
@@ -86,7 +96,19 @@ def could_know_reasons(facts: AnyFacts) -> list[str]:
     """
     if facts.task.mask in (None, "bright"):
         return []
-    return unranked_reasons(facts.deciders, facts.episodes)
+    return [*unranked_reasons(facts.deciders, facts.episodes), *_key_reasons(facts)]
+
+
+def _key_reasons(facts: AnyFacts) -> Iterator[str]:
+    """Yield a reason for each program whose files could hold what a mask key reveals. Deciders that
+    are never ranked have their own reasons.
+    """
+    if facts.task.mode != MEMORY_ONLY:
+        return
+
+    for decider in facts.deciders:
+        if DECIDERS[decider.kind].ranked == "after its registration":
+            yield f"{decider.name} could have brought what the mask key reveals; {OWN_KEY_ALONE}"
 
 
 def _coverage_reasons(facts: AnyFacts, coverage: Coverage) -> Iterator[str]:

@@ -27,6 +27,7 @@ from ktdeval.cards.fields.fact_types import (
     ForeignPackage,
     FurtherModelPart,
     HoldingCorrelationPart,
+    KeySource,
     KnowledgeCutoff,
     NoCutoff,
     Pluggable,
@@ -81,6 +82,9 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     limit: Limit | None  #: number of steps after which every episode was cut; null: no limit
     #: source of handles, orders, noise and call seeds; absent if the task needs no
     mask_key: MaskKey | UnsetType = UNSET
+    #: source of a key that was known before the run; absent if the run drew its own, and on older
+    #: cards
+    key_source: KeySource | UnsetType = UNSET
     #: id of the leaderboard registration that drew the key before the run; absent if the run drew
     #: its own key
     registration: Sha256 | UnsetType = UNSET

@@ -36,6 +36,7 @@ Label = Literal[
     "own settings not applied",
     "elected",
     "not isolated",
+    "public key",
     "human",
     "mixed code",
     "transplanted",
@@ -76,6 +77,11 @@ def derive_labels(basis: DerivationBasis[AnyFacts]) -> list[str]:
     return [label for label in read_words().labels if conditions.get(label)]
 
 
+def hides_something(facts: AnyFacts) -> bool:
+    """Return whether the task hides assets or days."""
+    return facts.task.mask not in (None, "bright")
+
+
 def _market_conditions(snapshot: SnapshotPart | None) -> dict[str, bool]:
     """Return the labels that concern the market, and whether each label applies."""
     if snapshot is None:
@@ -101,6 +107,7 @@ def _authorship(basis: DerivationBasis[AnyFacts]) -> dict[str, bool]:
         "elected": derive_decisions(basis).elected > 0,
         "not isolated": bool(facts.foreign)
         or (has_market and is_not_isolated(facts.deciders, facts.episodes)),
+        "public key": hides_something(facts) and bool(facts.key_source),
         "human": any(map(is_person, models)),
         "mixed code": is_of_mixed_code(makers),
         "transplanted": bool(facts.task.config.get(TRANSPLANTED)),

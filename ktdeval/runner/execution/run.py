@@ -56,7 +56,12 @@ from ktdeval.runner.plans.additional_models import (
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import open_market
 from ktdeval.runner.plans.model_settings import with_model_settings
-from ktdeval.runner.plans.new_manifest import run_manifest, with_foreign, with_further
+from ktdeval.runner.plans.new_manifest import (
+    key_source,
+    run_manifest,
+    with_foreign,
+    with_further,
+)
 from ktdeval.runner.plans.outside_agents import outside_of, try_agent
 from ktdeval.runner.plans.plan import (
     Plan,
@@ -182,6 +187,7 @@ def prepare_run(
     with ExitStack() as undo:
         undo.callback(claim.release)
         recorded = recorded_run(claim.path)
+        known_key = key_source(config, recorded, is_part=shared is not None)
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         _check_start(recorded, config, plugins, claim.path)
 
@@ -198,7 +204,7 @@ def prepare_run(
         plan = _as_known(plan, config, drawn, recorded, shared)
         manifest = run_manifest(config, plan, snapshot, models.remote, models.price, recorded)
         manifest = with_further(manifest, config, access.further, recorded)
-        manifest = with_foreign(manifest, plugins, recorded)
+        manifest = replace(with_foreign(manifest, plugins, recorded), key_source=known_key)
         if shared is not None and recorded is not None:
             manifest = grown_manifest(recorded, manifest)
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from ktdeval.calls.prices import FREE, PriceEntry
-from ktdeval.cards.fields.fact_types import CutoffEntry, ForeignPackage, NoCutoff
+from ktdeval.cards.fields.fact_types import CutoffEntry, ForeignPackage, KeySource, NoCutoff
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.harness.call_params import without_transport
 from ktdeval.market.rules.calendar import parse_day
@@ -97,6 +97,8 @@ class RunManifest:
     further_models: Mapping[str, FurtherFacts] = field(default_factory=dict)
     #: packages that were in the process of any session and are not part of ktdeval
     foreign: tuple[ForeignPackage, ...] = ()
+    #: source of a mask key that was known before the run; None if the run drew its own
+    key_source: KeySource | None = None
 
     @property
     def is_free(self) -> bool:
@@ -185,6 +187,7 @@ class ManifestFile(Value, omit_defaults=True):
     registration: ContentHash | None = None
     further_models: dict[str, FurtherFacts] = msgspec.field(default_factory=dict)
     foreign: tuple[ForeignPackage, ...] = ()
+    key_source: KeySource | None = None
 
 
 _FACTS = tuple(each.name for each in fields(RunManifest) if each.name != "specs")

@@ -239,6 +239,7 @@ def _run_inputs(
         price=manifest.price,
         knowledge_cutoff=manifest.knowledge_cutoff,
         registration=manifest.registration,
+        key_source=manifest.key_source,
         request_settings=manifest.request_settings,
         drift=from_plain(drift(load_record(folder.path)), Drift, "drift"),
         uncounted={id_: each.uncounted for id_, each in said.items() if not manifest.is_free},

@@ -9,13 +9,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ktdeval.cards import NEVER_TRADED, TradingCard, card_difference, load_evaluation
+from msgspec import structs
+
+from ktdeval.cards import (
+    NEVER_TRADED,
+    TradingCard,
+    card_difference,
+    could_know_reasons,
+    load_evaluation,
+)
 from ktdeval.errors import KtdevalError, UsageError, VerificationError
 from ktdeval.harness import TRANSPORT
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
 from ktdeval.values import JsonValue, dumps_canonical, file_sha256, temporary_folder, to_plain
-from ktdeval_board.allowed_packages import NOT_ISOLATED, standing_reasons
+from ktdeval_board.allowed_packages import (
+    NOT_ISOLATED,
+    standing_reasons,
+)
 from ktdeval_board.baselines import run_baseline
 from ktdeval_board.board_entries import Card, division_of, figures_of, names_of
 from ktdeval_board.checking.findings import FileMessage
@@ -28,6 +39,8 @@ from ktdeval_board.rules import Baseline, Rules
 
 BY_CHECK = "the board's check"
 _SHOWN = 80
+_LABELS_OF_A_MACHINE = ("mixed code", NOT_ISOLATED, "public key")
+"""Labels of a baseline that follow from where and when it ran, not from what it decided."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +186,8 @@ def with_rerun(
         )
 
     rerun = _rerun(by, on, own.card_id, recorded.card, own.card)
+    is_new_key = bool(own.card.mask_key) and own.card.mask_key != recorded.card.mask_key
+    rerun = structs.replace(rerun, own_key=is_new_key and not own.card.registration)
     return replace(evidence, tier=tier, notes=tuple(notes), rerun=rerun)
 
 
@@ -185,17 +200,18 @@ def _comparable(card: Card) -> dict[str, JsonValue]:
     for episode in plain["episodes"]:
         episode.pop("made_by", None)
 
-    for name in ("foreign", "rankable"):
+    for name in ("foreign", "key_source", "rankable"):
         plain.pop(name, None)
 
-    labels = [label for label in plain["labels"] if label not in ("mixed code", NOT_ISOLATED)]
+    labels = [label for label in plain["labels"] if label not in _LABELS_OF_A_MACHINE]
     return {**plain, "labels": labels, "artefacts": sorted(card.artefacts)}
 
 
 def _plan_differences(submitted: Card, own: Card, rules: Rules) -> Iterator[str]:
     """Yield the differences between the plans of two cards in the same division."""
     standing = standing_reasons(own, rules.packages)
-    lacking = [reason for reason in standing if reason != NEVER_TRADED]
+    listed = {NEVER_TRADED, *could_know_reasons(own)}
+    lacking = [reason for reason in standing if reason not in listed]
     if lacking:
         yield f"it is not complete: {'; '.join(lacking)}"
 

@@ -27,7 +27,10 @@ from ktdeval.runner import (
     TRANSCRIPT,
     card_claims,
 )
-from ktdeval_board.allowed_packages import may_be_ranked, standing_reasons
+from ktdeval_board.allowed_packages import (
+    may_be_ranked,
+    standing_reasons,
+)
 from ktdeval_board.board_entries import (
     Card,
     facets,

@@ -28,6 +28,7 @@ from ktdeval_board.attempts import key_reasons
 from ktdeval_board.board_entries import SUBMITTERS_PRICE, BoardEntry, LoadedBoard, figures_of
 from ktdeval_board.document_types import TRUST
 from ktdeval_board.ranking.daily_summaries import Vector
+from ktdeval_board.reasons_of_a_board import reached_reasons
 from ktdeval_board.rules import Division, OpenBook, Rules
 
 ALPHA = "selection_alpha"  #: The metric that determines the α-rank
@@ -253,8 +254,8 @@ def _card_reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterat
         yield from (reason for reason in standing if reason not in known)
         return
 
-    yield from standing
-    yield from known
+    reached = reached_reasons(entry, division)
+    yield from (reason for reason in (*standing, *known) if reason not in reached)
     hides = card.task.mask not in (None, "bright")
     is_untold = entry.tier == "self-reported" and entry.baseline is None and not card.deciders
     if hides and is_untold:

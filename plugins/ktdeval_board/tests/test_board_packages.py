@@ -16,7 +16,7 @@ from support.board.board_forge import forge_board
 HITS = ForeignPackage(name="hits", version="1.2", sha256="a" * 64)
 OTHER = ForeignPackage(name="other", sha256="b" * 64)
 REASON = (
-    "hits 1.2 (aaaaaaaaaaaa) was in the process and is not part of ktdeval, so that it could change"
+    "hits 1.2 was in the process and is not part of ktdeval, so that it could change"
     " replies or look the market up; a board may allow it by its hash"
 )
 
@@ -70,3 +70,11 @@ def test_each_package_must_be_allowed(board: LoadedBoard) -> None:
     entry = entry_with(half, HITS, OTHER)
     assert "not isolated" in entry.labels
     assert why_unranked(entry, half, board.rules.divisions[0]) == [REASON]
+
+
+def test_package_of_the_same_name_is_not_allowed_along_with_it(board: LoadedBoard) -> None:
+    """Sessions of a run may have had two packages of one name and version."""
+    other = allowing(board, HITS)
+    twin = structs.replace(HITS, sha256="d" * 64)
+    found = why_unranked(entry_with(other, HITS, twin), other, board.rules.divisions[0])
+    assert found == [REASON]

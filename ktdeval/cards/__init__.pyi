@@ -71,6 +71,8 @@ from ktdeval.cards.fields.episode_parts import (
 )
 from ktdeval.cards.fields.episodes import plan_of as plan_of
 from ktdeval.cards.fields.fact_types import (
+    COULD_HAVE_BROUGHT as COULD_HAVE_BROUGHT,
+    COULD_LOOK_UP as COULD_LOOK_UP,
     SIDES as SIDES,
     CutoffEntry as CutoffEntry,
     Definition as Definition,

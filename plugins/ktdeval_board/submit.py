@@ -12,7 +12,14 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.cards import PrivateKey, card_files, count, load_evaluation
+from ktdeval.cards import (
+    PrivateKey,
+    card_files,
+    could_know_reasons,
+    count,
+    knowledge_of,
+    load_evaluation,
+)
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
 from ktdeval.registry import Plugins
 from ktdeval.runner import Registrant, RunFolder, check_call_log, verify_card
@@ -22,7 +29,7 @@ from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.document_types import Stored
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.redacted_records import Bundle, Leak, Redactor
-from ktdeval_board.rules import Rules, load_rules
+from ktdeval_board.rules import OPEN_BOOK, Rules, load_rules
 from ktdeval_board.signed import keys_of, signature_of
 from ktdeval_board.staging import ChosenCard, RecordsStorage, StagedBoard, StagedCard, staged_board
 from ktdeval_board.submitter_claims import (
@@ -107,6 +114,7 @@ def submit_run(
     notes = [f"passed over: {line}" for line in passed_over]
     for card in chosen:
         notes += _key_notes(rules, card)
+        notes += _open_book_notes(card)
 
     with staged_board(BoardFolder(board_path), rules) as board:
         work = _SubmissionDraft(run, rules, board, request, claims, plugins, redactor)
@@ -175,6 +183,20 @@ def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
             f"{division.id}, so this card will not be ranked; to be ranked, run `ktdeval "
             "leaderboard register` before the run"
         )
+
+
+def _open_book_notes(chosen: ChosenCard) -> Iterator[str]:
+    """Yield a note if a card will be ranked in a division open book."""
+    card = chosen.card
+    if not could_know_reasons(card):
+        return
+
+    ways = " and ".join(knowledge_of(card.deciders, card.episodes))
+    yield (
+        f"{chosen.path.name}: who decided {ways}, so the board ranks this card in division "
+        f"{chosen.division.id}{OPEN_BOOK}, unless it had registered all that a sandboxed program"
+        " consists of before the first window"
+    )
 
 
 # ---- staging and checking

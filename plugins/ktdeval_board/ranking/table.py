@@ -17,6 +17,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from ktdeval.cards import COULD_HAVE_BROUGHT, COULD_LOOK_UP, count
 from ktdeval.errors import CardError, ConfigError
 from ktdeval.stats import tie_groups
 from ktdeval.values import near_matches
@@ -321,6 +322,8 @@ class _DivisionTables:
         if self.division.fresh:
             yield _FRESH_NOTE
 
+        yield from self._open_book_note()
+
         entrants = 0
         unranked = 0
         for entry, reasons in zip(self.entries, why, strict=True):
@@ -330,6 +333,16 @@ class _DivisionTables:
 
         if unranked:
             yield f"{unranked} of {entrants} entrants are not ranked; their rows give the reason"
+
+    def _open_book_note(self) -> Iterator[str]:
+        """Yield where a reader finds the entrants who could know the market."""
+        for other in self.board.rules.divisions:
+            if isinstance(other, OpenBook) and other.of == self.division:
+                others = count(len(self.board.of_division(other)), "entrant")
+                yield (
+                    f"{others} who {COULD_LOOK_UP} or {COULD_HAVE_BROUGHT}: division {other.id} "
+                    "(open book)"
+                )
 
     def _tie_groups(self, scope: str, ranks: tuple[Ranks, Ranks]) -> tuple[_TieGroups, _TieGroups]:
         """Return the tie groups for the rank and for the rank by selection alpha.

@@ -119,6 +119,7 @@ def _division(
     return {
         **{name: getattr(division, name) for name in _DIVISION_RULES},
         "filed_under": division.filed_under,
+        "open_book": isinstance(division, OpenBook),
         "summary": division.summary if isinstance(division, OpenBook) else "",
         "mask": task and task.mask,
         "mode": task and task.mode,

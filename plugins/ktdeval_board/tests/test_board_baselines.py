@@ -245,7 +245,7 @@ def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path
 
     for changed, change, message in (
         (rules, {"seeds": (0, 2)}, "seeds 0, 2 are not consecutive"),
-        (rules, {"version": "9"}, "the board requires 9"),
+        (rules, {"version": "0"}, "the board requires 0"),
         (rules, {"windows": (other,)}, "has no window 'W77' here"),
         (rules, {"windows": (short,)}, "on the board"),
         (lost, {}, "does not give the location of snapshot small"),

@@ -217,7 +217,12 @@ def test_each_division_ranks_its_own() -> None:
     blinded, opened = board.rules.divisions
     assert (opened.id, isinstance(opened, OpenBook)) == ("main-open-book", True)
 
-    rows = by_label(rank_division(board, blinded, {}.get)["all"])
+    table = rank_division(board, blinded, {}.get)["all"]
+    rows = by_label(table)
+    assert (
+        "2 entrants who could look the market up or could have brought the market: division"
+        " main-open-book (open book)"
+    ) in table["notes"]
     assert {label for label in rows if label.startswith("acme/")} == {"acme/model"}
     assert rows["acme/model"]["rank"] == 1
 

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from msgspec import structs
+
+from ktdeval.cards import ScoringCard
 from ktdeval.harness import RemoteModel
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_pretty, load_yaml, sha256_hex
@@ -201,15 +204,8 @@ def _as_scoring(card: Value) -> None:
     """Turn a trading card into a valid scoring one, whose score is called as the metric that the
     rank goes by.
     """
-    for name in (
-        "rules",
-        "metrics",
-        "orders",
-        "calibration",
-        "reference",
-        "attribution",
-        "certificate",
-    ):
+    shared_fields = {each.encode_name for each in structs.fields(ScoringCard)}
+    for name in card.keys() - shared_fields:
         del card[name]
 
     shared = ("id", "window", "seed", "steps", "decisions", "failures", "usage")

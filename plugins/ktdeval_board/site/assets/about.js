@@ -7,7 +7,12 @@
   const {right} = kt.table;
   const WORDS = kt.values.words;
 
-  const taskLink = (one) => el("a", {href: kt.address.task(one.id)}, kt.words(one.task));
+  const taskLink = (one) =>
+    el(
+      "a",
+      {href: kt.address.task(one.id)},
+      kt.words(one.task) + (one.open_book ? " (open book)" : ""),
+    );
 
   function divisions(board) {
     const marketLink = ({snapshot}) =>

@@ -190,9 +190,9 @@ Object.assign(
       kt.state.choice({
         label: "Task",
         name: "division",
-        options: divisions.map(({id, task, version}) => [
+        options: divisions.map(({id, task, version, open_book: isOpen}) => [
           id,
-          `${kt.words(task)} · version ${version}`,
+          `${kt.words(task)}${isOpen ? " (open book)" : ""} · version ${version}`,
         ]),
         value,
       });

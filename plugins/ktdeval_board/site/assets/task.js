@@ -193,7 +193,9 @@
         {href: kt.address.board({division: division.id})},
         division.entrants > TOP
           ? `All ${plural(division.entrants, "entrant")} and the baselines on the board`
-          : "With the baselines on the board",
+          : division.open_book
+            ? "On the board"
+            : "With the baselines on the board",
       ),
     );
     if (!ranked.length) return section("Who is on it", el("p", "Nobody is ranked yet."), link);

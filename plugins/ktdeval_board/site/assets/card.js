@@ -50,7 +50,8 @@ Address: #card=ID */
         [
           "Ranked as blinded",
           entry.registered_before &&
-            `the board registered what its program consists of on ${entry.registered_before}, before all windows`,
+            "the board registered what its program consists of on " +
+              `${entry.registered_before}, before all windows`,
         ],
         ["Submitted", `${submission.submitted_on} by ${submission.submitter.name}`],
         [

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ktdeval.cards.card_reading import validate_card
 from ktdeval.errors import CardError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import save_snapshot
+from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.values import derive_seed
 from ktdeval_deanon.certificate.card import day_found
@@ -251,3 +253,45 @@ def test_certificate_whose_paths_do_not_follow_from_their_counts_is_refused(
     change(card)
     with pytest.raises(CardError, match=message):
         validate_card(card)
+
+
+# ---- the real market
+
+
+@pytest.mark.shared_data
+def test_closes_of_the_real_index_find_the_day_of_thirty_stocks_within_twenty_days(
+    shared_data: Path,
+) -> None:
+    """CSI 300: 30 stocks whose closes have three digits from 100 on, 60 first days."""
+    folder = shared_data / "a_share"
+    bars = pd.read_parquet(
+        folder / "csi300_ever_daily.parquet", columns=["date", "code", "raw_close", "factor"]
+    )
+    closes, factors = (
+        bars.pivot_table(index="date", columns="code", values=name).sort_index().ffill()
+        for name in ("raw_close", "factor")
+    )
+    levels = pd.read_csv(folder / "index_daily.csv.gz").query("code == '000300.SH'")
+    levels = levels.set_index("date")["close"].reindex(closes.index.astype(str))
+    index = daily_returns(levels.to_numpy(float))
+    assert np.isfinite(index[1:]).all()
+
+    rng = np.random.default_rng(5)
+    days = 20
+    firsts = rng.choice(np.arange(60, len(closes) - days), 60, replace=False).tolist()
+    found = dict.fromkeys((1, 10, days), 0)
+    for first in firsts:
+        rows = slice(first - 1, first + days)
+        priced = np.flatnonzero(closes.iloc[first - 1].notna())
+        stocks = rng.choice(priced, 30, replace=False)
+        scale = 100.0 / closes.to_numpy(float)[first, stocks]
+        prices = round_each(closes.to_numpy(float)[rows, stocks] * scale, 3)
+        prices *= factors.to_numpy(float)[rows, stocks]
+        shown = 100.0 * (prices[1:] / prices[:-1] - 1.0).mean(axis=1)
+        for seen in found:
+            place, _ = place_of(first, log_likelihoods(shown[:seen], index))
+            found[seen] += place == 1
+
+    assert found[1] <= 6
+    assert found[10] >= 40
+    assert found[days] >= 57

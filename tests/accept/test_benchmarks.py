@@ -181,6 +181,16 @@ def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) 
             "^\\| fixed_candidate: momentum \\| [\\d.-]+ → ",
         ],
     ),
+    (
+        "rebased_days.py",
+        "--episodes 2 --tried 1 --rows 1 --digits 3,1",
+        [
+            "^\\| 3 digits \\(the task\\) \\| index \\| 2 \\| ",
+            "^\\| 3 digits, relative \\| rows \\| 1 \\| ",
+            "^\\| the task, in W1 to W10, known to be one of these \\| index \\| 10 \\| ",
+            "^\\| 1 digit \\| spread \\| 1 \\| ",
+        ],
+    ),
 )
 def test_a_benchmark_prints_its_figures(
     script: str, words: str, patterns: list[str], tmp_path: Path

@@ -2,6 +2,7 @@
 is made of.
 """
 
+from ktdeval.cards.assembly import with_label_of_task as with_label_of_task
 from ktdeval.cards.card import (
     Card as Card,
     Evaluation as Evaluation,

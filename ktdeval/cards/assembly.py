@@ -24,7 +24,9 @@ from ktdeval.cards.fields.card_inputs import (
 from ktdeval.cards.fields.fact_types import Definition
 from ktdeval.cards.fields.metrics import define_metrics
 from ktdeval.cards.fields.recorded_facts import DerivationBasis, ScoringFacts, TradingFacts
-from ktdeval.cards.fields.words import field_label
+from ktdeval.cards.fields.task import is_identifiable_by_prices
+from ktdeval.cards.fields.words import field_label, read_words
+from ktdeval.cards.recomputation_diff import BY_PRICES
 from ktdeval.cards.table_types import Row
 from ktdeval.values.progress_reports import Tell, tell_nobody
 
@@ -61,6 +63,20 @@ def derive_fields(card: C) -> C:
 
     basis = DerivationBasis(card, card.cost.price or None, definitions)
     return replace(card, **_derive_fields(fields_of(card.kind), basis))
+
+
+def with_label_of_task(card: TradingCard) -> TradingCard:
+    """Return a card with the label that follows from its task's mask and mode alone, and that cards
+    lack which were written before it existed.
+    """
+    if BY_PRICES in card.labels or not is_identifiable_by_prices(card.task):
+        return card
+
+    order = list(read_words().labels)
+    later = order[order.index(BY_PRICES) + 1 :]
+    place = next((k for k, label in enumerate(card.labels) if label in later), len(card.labels))
+    labels = [*card.labels[:place], BY_PRICES, *card.labels[place:]]
+    return replace(card, labels=labels)
 
 
 def _derive_fields(fields: list[CardField], basis: DerivationBasis[Any]) -> dict[str, Any]:

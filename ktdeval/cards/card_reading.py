@@ -13,15 +13,13 @@ from typing import Any, TypeVar, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from msgspec.structs import replace
 
-from ktdeval.cards.assembly import card_problems, derive_fields
+from ktdeval.cards.assembly import card_problems, derive_fields, with_label_of_task
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.fields.base_types import Problem, strict_json
 from ktdeval.cards.fields.certificate import ATTACHED as ATTACHED, NOTHING_HIDDEN
 from ktdeval.cards.fields.fact_types import NO_ATTACHMENT, Attachment
 from ktdeval.cards.recomputation_diff import (
-    BY_PRICES,
     JsonPath,
     first_difference,
     is_same_json,
@@ -260,24 +258,15 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
     if contradiction is not None:
         raise CardError(f"{where}: {at(*contradiction)}")
 
+    if isinstance(typed, TradingCard):
+        typed = with_label_of_task(typed)
+
     derived = kind.derive(typed)
-    typed = _with_label_of_task(typed, derived)
     if not is_same_json(typed, derived):
         difference = first_difference(typed.plain, derived.plain, text)
         raise CardError(f"{where}: {difference} from the card's own episodes")
 
     return typed
-
-
-def _with_label_of_task(card: Card, derived: Card) -> Card:
-    """Return a card with the label that follows from its task's mask and mode, and that cards lack
-    which were written before it existed.
-    """
-    if not isinstance(card, TradingCard) or not isinstance(derived, TradingCard):
-        return card
-
-    others = [label for label in derived.labels if label != BY_PRICES]
-    return replace(card, labels=derived.labels) if card.labels == others else card
 
 
 def derive_card(card: SomeCard) -> SomeCard:

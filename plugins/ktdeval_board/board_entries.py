@@ -21,6 +21,7 @@ from ktdeval.cards import (
     derive_card,
     knowledge_of,
     load_evaluation,
+    with_label_of_task,
 )
 from ktdeval.errors import CardError
 from ktdeval.values import JsonValue, dumps_canonical, sha256_hex
@@ -429,7 +430,7 @@ class _Kind(Struct):
 def _checked_card(data: bytes, path: Path) -> Card:
     advice = "although it has a verdict; run `ktdeval leaderboard check`"
     if decode_own(data, _Kind, path, advice).kind == "trading":
-        return decode_own(data, TradingCard, path, advice)
+        return with_label_of_task(decode_own(data, TradingCard, path, advice))
     return decode_own(data, ScoringCard, path, advice)
 
 

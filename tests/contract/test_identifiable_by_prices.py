@@ -197,6 +197,7 @@ def test_a_task_has_the_label_if_its_figures_name_the_day_or_the_stocks(name: st
     assert has_label(name) == finds(name)
 
 
+@pytest.mark.needs("ktdeval_ktdfin")
 def test_a_task_whose_account_tells_prices_has_that_label_instead() -> None:
     papers = [
         name

@@ -15,6 +15,8 @@ from support.docs.docs_masks import FAMILIES, SHOWN, percent, read_rows
 from support.figures.metric_cases import market
 from support.paths import REPOSITORY
 
+pytestmark = pytest.mark.needs("ktdeval_arena", "ktdeval_investorbench", "ktdeval_markets")
+
 
 @pytest.fixture(scope="module")
 def families() -> Iterator[ModuleType]:

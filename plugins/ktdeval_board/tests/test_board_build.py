@@ -29,6 +29,7 @@ from support.board.board_forge import HOSTILE, SCORING, entry_ids, forge_board
 from support.board.board_runs import tree
 from support.loops import not_empty
 from support.pages.site_pages import card_file, read_data, read_data_file
+from support.paths import REPOSITORY
 from support.runs.run_support import error_line, ktdeval
 
 pytestmark = pytest.mark.slow
@@ -392,6 +393,17 @@ def test_an_unchecked_card_is_validated(small: Path, tmp_path: Path) -> None:
 
     with pytest.raises(CardError, match=r"metrics\.total_return\.value"):
         build_site(small, tmp_path / "site", workers=1)
+
+
+def test_a_card_from_before_a_label_of_its_task_is_shown_with_it() -> None:
+    label = "identifiable by its prices"
+    earlier = []
+    for entry in load_board(REPOSITORY / "leaderboards/practice").entries:
+        if label not in json.loads(entry.files.card.read_bytes())["labels"]:
+            earlier.append(entry)
+
+    assert len(earlier) >= 14
+    assert all(label in entry.card.labels for entry in earlier)
 
 
 @pytest.mark.parametrize("names", [("W1", "w1"), ("a/b", "a--b"), ("ALL", "W1"), ("all", "W1")])

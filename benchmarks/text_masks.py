@@ -4,7 +4,8 @@
 
 Reads `../shared/data/investorbench` beside the checkout. Prints, for the blinded mask on its news:
 labelled mentions that are masked, false masking, texts dropped, identities that the leak guard
-still finds; and how often two readers without a language model name the company or coin (of three)
+still finds; days of news on which words are left that date the text or mean one asset; and how often
+two readers without a language model name the company or coin (of three)
 of a text: one looks for the entities' own words, one is a naive Bayes classifier of words that was
 trained on the *unmasked* news of earlier days.
 """
@@ -24,6 +25,12 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from ktdeval.masking import identities_of, normalise
 from support.tasks.investorbench_texts import CODES, FOLDER, market, measure, news, text_mask
 
+#: words by which a reader dates a text or knows its asset, counted by day
+TELLING = {
+    "BTC": re.compile(r"halving|halvening|\bminers?\b|\bmining\b", re.IGNORECASE),
+    "JNJ": re.compile("covid|coronavirus|pandemic|lockdown", re.IGNORECASE),
+    "MSFT": re.compile("covid|coronavirus|pandemic|lockdown", re.IGNORECASE),
+}
 TEXTS_EACH = 800  # per asset, half of them to train on
 
 
@@ -39,6 +46,13 @@ def shown(kind: str, code: str) -> list[str | None]:
             None if prose is None else re.sub(r"asset_\d+", "asset", str(lens.render(prose)))
         )
     return texts
+
+
+def telling_days(code: str, texts: list[str | None]) -> int:
+    """Days of one asset's news on which a text, as it is shown, has a telling word."""
+    days = (day for day, _ in news(code))
+    shown_on = zip(days, texts, strict=True)
+    return len({day for day, text in shown_on if text and TELLING[code].search(text)})
 
 
 def words(text: str) -> list[str]:
@@ -115,6 +129,11 @@ def main() -> None:
         f"texts: {len(flat)}, dropped: {flat.count(None)}, with a hit of the leak guard: {left};"
         f" bright as they are: {same}"
     )
+    for code in CODES:
+        days = len({day for day, _ in news(code)})
+        found = [telling_days(code, kinds[kind][code]) for kind in ("bright", "blinded")]
+        print(f"{code}: telling words on {found[0]} of {days} days, behind the mask on {found[1]}")
+
     chosen = {
         code: np.random.default_rng(0).permutation(len(news(code)))[:TEXTS_EACH] for code in CODES
     }

@@ -28,6 +28,7 @@ from operator import add
 from typing import Literal
 
 from ktdeval.market.snapshots.documents import EntityKind
+from ktdeval.masking.headquarters import end_of_region
 from ktdeval.masking.ordinary_words import (
     COMMON_WORDS,
     ENTITY_WORDS,
@@ -58,15 +59,21 @@ _GLUED = 7  # minimum letters of a name for finding it inside a word
 _GRAM = 3  # number of first letters by which such a name is looked up
 _SHORT_TICKER = 2  # maximum letters of a ticker that needs a mark such as `$`
 _RARE = 4  # minimum letters of a name for finding it in any case
+_SHORT_PERSON = 2  # number of Chinese characters of a person's name that may join two words
 _TAG = re.compile(r"[@#][A-Za-z]\w+")
 _PADDING = re.compile(r"[ _·•・‧*.-]+")
 _VOWELS = frozenset("aeiouy")
 
 
-AliasKind = EntityKind | Literal["short"]
-"""Kind of a spelling: of an entity, or a short name that was derived from an official one
-(`ktdeval.masking.short_names`).
+AliasKind = EntityKind | Literal["short", "nickname", "filed", "term"]
+"""Kind of a spelling: of an entity, a short name that was derived from an official one
+(`ktdeval.masking.short_names`), or a listed word of a known company
+(`ktdeval.masking.known_companies`).
 """
+
+_UNOFFICIAL = frozenset(("short", "nickname"))
+_SEPARATE_WORDS = frozenset(("short", "nickname", "filed", "term"))
+_ONE_SPELLING = frozenset(("person", "filed", "term"))
 
 
 LastName = tuple[str, frozenset[int]]
@@ -85,8 +92,8 @@ class EntityMention:
 
     @property
     def is_derived(self) -> bool:
-        """True if the mention is a derived short name, not a listed name."""
-        return self.kind == "short"
+        """True if the mention is a derived short name or a nickname, not an official name."""
+        return self.kind in _UNOFFICIAL
 
 
 class _EntityAlias:
@@ -113,6 +120,8 @@ class _EntityAlias:
         self.is_cased = self.text != self.text.lower()
         self.is_abbreviation = kind == "short" and self.text.isupper() and self.text.isascii()
         self.is_symbol = kind == "ticker" or self.is_abbreviation
+        is_short_person = kind == "person" and len(self.text) == _SHORT_PERSON
+        self.is_separate_word = kind in _SEPARATE_WORDS or is_short_person
 
     @cached_property
     def is_rare(self) -> bool:
@@ -128,12 +137,12 @@ class _EntityAlias:
 
     def by_letters(self) -> Iterator[KnownName[_EntityAlias]]:
         """Yield the alias as letters, for finding other spellings, and also without the `s` of a
-        possessive. Yields nothing for persons and for aliases that can't be matched only by
-        their letters.
+        possessive. Yields nothing for persons, words of one asset and aliases that can't be matched
+        only by their letters.
         """
         parts = [part for part in self.tokens if part != "&"]
         letters = self.letters
-        if self.kind == "person" or not (letters.isascii() and letters.isalpha()):
+        if self.kind in _ONE_SPELLING or not (letters.isascii() and letters.isalpha()):
             return
 
         if len(letters) > _SHORT_TICKER:
@@ -147,8 +156,10 @@ class _EntityAlias:
 
     @property
     def is_full_name(self) -> bool:
-        """True if the alias is a person's first and last name."""
-        return self.kind == "person" and len(self.tokens) > 1
+        """True if the alias is a person's first and last name, in Latin letters. The last character
+        of a Chinese name is not a name.
+        """
+        return self.kind == "person" and self.is_latin and len(self.tokens) > 1
 
     @property
     def last_name(self) -> LastName:
@@ -181,6 +192,8 @@ class _EntityAlias:
         if self.is_latin and not self.is_glued:
             before = "[A-Za-z]" if self.tokens[0][0].isalpha() else "[0-9]"
             after = "[A-Za-z]" if self.tokens[-1][-1].isalpha() else "[0-9]"
+            if len(self.tokens) > 1 and len(self.tokens[-1]) == 1:
+                after = "[0-9A-Za-z]"  # Model Y, not Model Y2K
             spelled = rf"(?<!{before}){spelled}(?!{after})"
 
         return re.compile(spelled, re.IGNORECASE)
@@ -205,7 +218,7 @@ class _EntityAlias:
             return False
         if self.is_symbol:
             return self._fits_ticker(text, start, end, no_case)
-        if self.kind == "short" and not self.is_latin:
+        if not self.is_latin and self.is_separate_word:
             return is_word_boundary(text, start, end)
         if self.has_optional_and and text[start:end].isalpha():
             return text[start:end].isupper()
@@ -217,10 +230,13 @@ class _EntityAlias:
 
     def mention_at(self, text: str, start: int, end: int) -> EntityMention:
         """Return the mention for an occurrence, including the legal form that follows the name."""
-        if self.kind in ("name", "former", "short"):
+        if self.kind in ("name", "former", "short", "nickname"):
             form = _FORM_AFTER.match(text, end)
             if form is not None:
                 end = form.end()
+
+        if self.kind == "place":
+            end = end_of_region(text, end)
 
         return EntityMention(start, end, frozenset(self.assets), self.kind)
 

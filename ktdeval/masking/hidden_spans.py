@@ -10,6 +10,9 @@ from typing import NamedTuple
 COMPANY = "[company]"
 PERSON = "[person]"
 PRODUCT = "[product]"
+PLACE = "[place]"
+TERM = "[term]"
+EVENT = "[event]"
 
 
 # a tuple: it is sortable and created for each word in each document
@@ -25,7 +28,7 @@ class Hidden(NamedTuple):
     industry: str = ""
     is_derived: bool = False  #: whether the span is a derived short name of the assets
     day: date | None = None  #: the date, if day, month and year are all known
-    noun: str = COMPANY  #: noun shown if there is no handle; persons never have a handle
+    noun: str = COMPANY  #: noun shown if there is no handle; only companies and dates have handles
 
 
 def bounds(span: Hidden) -> tuple[int, int, bool, bool, list[int]]:

@@ -33,6 +33,7 @@ from ktdeval.masking.date_detection import (
 from ktdeval.masking.entity_detection import EntityIndex
 from ktdeval.masking.free_dates import find_free_dates
 from ktdeval.masking.identifiers import find_identifiers
+from ktdeval.masking.known_companies import known_entities
 from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.short_names import spoken_names
 from ktdeval.masking.spelled_codes import find_spelled_codes
@@ -120,7 +121,8 @@ def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> Ide
     codes = (*snapshot.codes, *snapshot.former_codes)
     former_names = [spell.name for spell in snapshot.spells]
     names = (*snapshot.names, *former_names)
-    entities = snapshot.documents.entities
+    listed = (one for one in snapshot.documents.entities if one.kind != "place")
+    entities = (*listed, *known_entities(snapshot))
     named = IdentifyingNames(codes, tuple(snapshot.indices), names, snapshot.industries, entities)
     with _BUILDING:
         return _index_of(named, assets=assets, dates=dates)

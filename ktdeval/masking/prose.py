@@ -3,9 +3,10 @@
 The mask hides the entities in the market's documents, the snapshot's codes, names and industries,
 and every date that the leak guard finds. An asset that has joined the universe by the day of the
 decision becomes its handle; any other asset becomes `[company]`. A person becomes `[person]` and a
-product becomes `[product]`, whatever the company. A full date up to the day of the decision becomes
+product becomes `[product]`, whatever the company; a company's places become `[place]` and words of
+one asset `[term]`, mostly only in documents filed under it. A full date up to the day of the decision becomes
 the handle of the last trading day up to this date, such as `day_-12`. Any other date, year or
-weekday becomes `[date]`.
+weekday becomes `[date]`, and an event that dates the text (a pandemic) `[event]`.
 
 A text can't be masked safely if a word may mean several assets and the document is not filed under
 exactly one of them, or if the leak guard still finds an identity afterwards. Such a text is
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
@@ -26,18 +27,20 @@ import numpy as np
 
 from ktdeval.market.snapshots.documents import Document
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
+from ktdeval.masking.asset_names import FILED_KINDS, NOUNS, Name, asset_names, meanings, nouns_of
 from ktdeval.masking.entity_detection import (
-    AliasKind,
     EntityIndex,
     EntityMention,
     LastName,
     is_caseless,
 )
+from ktdeval.masking.events import find_events
 from ktdeval.masking.foreign_date_names import find_named, name_hints
+from ktdeval.masking.headquarters import is_seat
 from ktdeval.masking.hidden_spans import (
     COMPANY,
+    EVENT,
     PERSON,
-    PRODUCT,
     Hidden,
     bounds,
     disjoint,
@@ -53,9 +56,8 @@ from ktdeval.masking.identity_index import (
 )
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import AssetRef, DayRef, Prose, SectorRef
-from ktdeval.masking.short_names import short_names
 from ktdeval.masking.subject_names import SubjectNames, subject_of_code
-from ktdeval.masking.text_normalisation import normalise, normalise_with_places
+from ktdeval.masking.text_normalisation import lower_text, normalise, normalise_with_places
 
 DATE = "[date]"
 _ROUNDS = 4
@@ -102,7 +104,8 @@ _GLUED_DATES = (
 _COMPACT_DATE = re.compile(r"((?:19|20)[0-9]{2})([0-9]{2})([0-9]{2})(?![0-9])")
 _FOUR_DIGITS = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])")
 _TWO_DIGITS = re.compile(r"(?<![0-9])[0-9]{1,2}(?![0-9])")
-_NOUNS: dict[AliasKind, str] = {"person": PERSON, "product": PRODUCT}
+_LETTERS = re.compile("[a-z]+")
+_OBJECT_AFTER = re.compile(r" (?:its|their|his|her|our)(?![a-z])", re.IGNORECASE)
 _SEVERAL = frozenset({-1, -2})  # may mean any asset
 _DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
 
@@ -144,9 +147,7 @@ class TextMask:
         hides_dates = self._lens.hides_dates
         guard = identities_of(self._snapshot, assets=hides_assets, dates=hides_dates)
         industries = tuple(dict.fromkeys(self._snapshot.industries))
-        return _finder_of(
-            guard, _asset_names(self._snapshot), industries, hides_assets, hides_dates
-        )
+        return _finder_of(guard, asset_names(self._snapshot), industries, hides_assets, hides_dates)
 
     def mask(
         self,
@@ -263,12 +264,12 @@ class TextMask:
         """Return the replacement for a span; None if the span is ambiguous, in which case the text
         is dropped.
         """
+        if hidden.noun != COMPANY:
+            return hidden.noun
         if hidden.kind == "date":
             return self._day(hidden.day, day)
         if hidden.industry:
             return SectorRef(hidden.industry)
-        if hidden.noun != COMPANY:
-            return hidden.noun
 
         # A word that may mean several assets means the one under which the document is filed.
         meant = hidden.assets
@@ -297,46 +298,6 @@ class TextMask:
         return DayRef(row)
 
 
-Name = tuple[int, AliasKind, str]  #: column (-1: not an asset in the market), kind and text
-
-
-def _asset_names(snapshot: MarketSnapshot) -> tuple[Name, ...]:
-    """Return all names of assets as entities: names, codes, former names and codes, and listed
-    entities.
-    """
-    column = snapshot.asset_index
-    names: list[Name] = []
-    for asset, name in enumerate(snapshot.names):
-        if name != snapshot.codes[asset]:
-            names.append((asset, "name", name))
-
-    for spell in snapshot.spells:
-        names.append((column[spell.code], "former", spell.name))
-
-    for asset, code in enumerate(snapshot.codes):
-        names.append((asset, "ticker", code))
-
-    for code in snapshot.former_codes:
-        names.append((column[snapshot.canonical(code)], "ticker", code))
-
-    for entity in snapshot.documents.entities:
-        names.append((column.get(entity.code, -1), entity.kind, entity.text))
-
-    return (*names, *_derive_names(names))
-
-
-def _derive_names(names: Iterable[Name]) -> Iterator[Name]:
-    """Yield short names derived from official names, unless they are listed as names themselves."""
-    listed = {normalise(text).strip().lower() for _, kind, text in names if kind != "ticker"}
-    for asset, kind, text in names:
-        if kind not in ("name", "former"):
-            continue
-
-        for short in sorted(short_names(text)):
-            if short.lower() not in listed:
-                yield asset, "short", short
-
-
 class _HiddenSpanFinder:
     """Finds the spans that one mask kind hides in a market's texts.
 
@@ -356,8 +317,8 @@ class _HiddenSpanFinder:
         self._entities = EntityIndex(named) if hides_assets else None
         self._named = named
         self._subjects: dict[int, SubjectNames] = {}
-        self._meaning = _meanings(named)
-        self._nouns = _nouns(named)
+        self._meaning = meanings(named)
+        self._nouns = nouns_of(named)
         self._industries = {variant: name for name in industries for variant in name_variants(name)}
         self.find = lru_cache(maxsize=_REMEMBERED)(self._find)
         self.last_names = lru_cache(maxsize=_REMEMBERED)(self._last_names)
@@ -409,7 +370,8 @@ class _HiddenSpanFinder:
                 spans.extend(self._of_subject(subject, normalised, no_case))
 
             for mention in self._entities.find(normalised, no_case, last_names):
-                spans.append(_hide_mention(mention))
+                if _is_meant(mention, subjects, normalised):
+                    spans.append(_hide_mention(mention))
 
             if first:
                 for identifier in find_identifiers(normalised):
@@ -417,13 +379,8 @@ class _HiddenSpanFinder:
 
         if self._hides_dates and first:
             spans.extend(_full_dates(normalised))
-            patterns: tuple[re.Pattern[str], ...] = _HEADLINE_DATES
-            if no_case:
-                patterns = (*_HEADLINE_DATES, *_GLUED_DATES)
-
-            for pattern in patterns:
-                for match in pattern.finditer(normalised):
-                    spans.append(Hidden(*match.span(), "date"))
+            spans.extend(_dates_of_news(normalised, no_case))
+            spans.extend(_events(normalised))
 
         spans = [span._replace(start=offsets[span.start], end=offsets[span.end]) for span in spans]
         hits = self._guard.find(text, "document" if first else "prompt")
@@ -492,35 +449,17 @@ class _HiddenSpanFinder:
 _finder_of = lru_cache(maxsize=4)(_HiddenSpanFinder)
 
 
-def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
-    """Return the columns of the assets that a name may mean. Keys are the digits of a code, or the
-    name without spaces and case.
+def _is_meant(mention: EntityMention, subjects: Collection[int | str], normalised: str) -> bool:
+    """Return whether a mention identifies an asset there. A place and a word of one asset do so in
+    documents filed under the asset, and a place also where it is a company's seat.
     """
-    assets: dict[str, set[int]] = {}
-    for asset, kind, text in named:
-        if kind == "short":
-            continue
-
-        variants = set(name_variants(text))
-        if kind == "ticker":
-            variants.add(text[:6])
-
-        for variant in variants - {""}:
-            assets.setdefault(variant, set()).add(asset)
-
-    return {variant: frozenset(columns) for variant, columns in assets.items()}
-
-
-def _nouns(named: tuple[Name, ...]) -> dict[str, str]:
-    """Return the noun that replaces a person or a product, keyed by name without spaces and case.
-    Names shared with a company or a code get the noun for a company.
-    """
-    nouns: dict[str, str] = {}
-    for _, kind, text in sorted(named, key=lambda name: name[1] in _NOUNS):
-        for variant in name_variants(text):
-            nouns.setdefault(variant, _NOUNS.get(kind, COMPANY))
-
-    return nouns
+    if mention.kind not in FILED_KINDS:
+        return True
+    if mention.kind == "term" and _OBJECT_AFTER.match(normalised, mention.end):
+        return False  # halving its dividend
+    if not mention.assets.isdisjoint(subjects):
+        return True
+    return mention.kind == "place" and is_seat(normalised, mention.start, mention.end)
 
 
 def _hide_mention(mention: EntityMention) -> Hidden:
@@ -531,7 +470,7 @@ def _hide_mention(mention: EntityMention) -> Hidden:
         "asset",
         mention.assets,
         is_derived=mention.is_derived,
-        noun=_NOUNS.get(mention.kind, COMPANY),
+        noun=NOUNS.get(mention.kind, COMPANY),
     )
 
 
@@ -549,6 +488,26 @@ def _full_dates(normalised: str) -> Iterator[Hidden]:
                 yield Hidden(*match.span(), "date", day=day)
             except ValueError:
                 continue
+
+
+def _dates_of_news(normalised: str, no_case: bool) -> Iterator[Hidden]:
+    """Yield dates in the forms of headlines and, if case carries no information, of titles that run
+    into the next word.
+    """
+    patterns: tuple[re.Pattern[str], ...] = _HEADLINE_DATES
+    if no_case:
+        patterns = (*_HEADLINE_DATES, *_GLUED_DATES)
+
+    for pattern in patterns:
+        for match in pattern.finditer(normalised):
+            yield Hidden(*match.span(), "date")
+
+
+def _events(normalised: str) -> Iterator[Hidden]:
+    """Yield events that reveal the date of the text."""
+    words = _LETTERS.findall(lower_text(normalised))
+    for (start, end), is_person in find_events(normalised, words):
+        yield Hidden(start, end, "date", noun=PERSON if is_person else EVENT)
 
 
 def _only_day(normalised: str) -> date | None:

@@ -68,7 +68,7 @@ class SubjectNames:
     """
 
     def __init__(self, codes: Iterable[str], names: Iterable[str] = ()) -> None:
-        forms = dict.fromkeys(form for code in codes for form in _forms(code))
+        forms = dict.fromkeys(form for code in codes for form in code_forms(code))
         self._codes = [(form, _code_pattern(form)) for form in forms]
 
         in_small_letters = [form.lower() for form in forms if form.isalpha() and len(form) > 1]
@@ -116,7 +116,7 @@ def subject_of_code(code: str) -> SubjectNames:
     return SubjectNames((code,))
 
 
-def _forms(code: str) -> Iterator[str]:
+def code_forms(code: str) -> Iterator[str]:
     """Yield the forms of a code in a text: the whole code, and the code without exchange, class or
     quote currency.
     """

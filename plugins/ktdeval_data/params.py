@@ -37,7 +37,7 @@ _DOCUMENTS_HELP = (
 )
 _ENTITIES_HELP = (
     "words that reveal an asset in documents: a file with code, kind (name, former, ticker, "
-    "product, person), text"
+    "product, person, place), text"
 )
 _DELISTING_HELP = (
     "value of a holding after the last bar of a code that ends before the market's last day, as the"

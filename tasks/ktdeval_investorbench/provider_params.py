@@ -23,7 +23,7 @@ class FileParams:
         None,
         help=(
             "more words that identify an asset in texts: a file with code, kind (name, former, "
-            "ticker, product, person), text"
+            "ticker, product, person, place), text"
         ),
     )
     name: str = option("investorbench", help="name of the market")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 IntArray = npt.NDArray[np.int64]
-EntityKind = Literal["name", "former", "ticker", "product", "person"]
+EntityKind = Literal["name", "former", "ticker", "product", "person", "place"]
 _BATCH = 50_000
 TEXT_FIELDS = ("source", "kind", "assets", "title", "text", "sentiment")
 _ORDER = ("known_at", "published_at", *TEXT_FIELDS, "utc_offset")

@@ -78,7 +78,7 @@ def test_what_is_wrong_with_entities_is_said_in_one_line(tmp_path: Path, imports
     assert said.replace(str(tmp_path), "FOLDER") == snapshot("""\
 ktdeval: error: FOLDER/e.csv: no columns for 'code' and 'kind' and 'text' (tried code, ts_code, stock_code, con_code, symbol, instrument; kind, type, entity_type, label, category; text, name, entity, alias, term, word, mention, surface); name it: --map entities.code=who,entities.kind=what,entities.text=how
 ktdeval: error: FOLDER/e.csv: no column for 'kind' (tried kind, type, entity_type, label, category); none of its columns (code, text) holds kinds; add it to the file
-ktdeval: error: FOLDER/e.csv: line 2 of e.csv: kind 'gadget' is unknown; expected one of name, former, ticker, product, person
+ktdeval: error: FOLDER/e.csv: line 2 of e.csv: kind 'gadget' is unknown; expected one of name, former, ticker, product, person, place
 ktdeval: error: FOLDER/e.csv: line 2 of e.csv: code and text must not be empty; fill them in or remove the row
 ktdeval: error: --map: 'txt' is not a field of e.csv; did you mean 'text'?
 ktdeval: error: --map entities.text is of tables, and FOLDER/e.jsonl has an object a line; name their fields code, kind, text

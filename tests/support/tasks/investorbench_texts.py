@@ -3,8 +3,8 @@ what a mask must hide in them.
 
 `investorbench_mentions.csv` holds 174 texts, drawn by chance, marked by a broad word list and
 corrected in reading each of them: where they name their company or coin (its names, tickers,
-subsidiaries, products, officers, words of its own) and where a calendar date. It holds places and
-hashes, no text. The entities are those of `ktdeval_investorbench`, written from public lists of
+subsidiaries, products, officers, words of its own), where a calendar date, and where an event or a
+person in office that dates the text. It holds places and hashes, no text. The entities are those of `ktdeval_investorbench`, written from public lists of
 subsidiaries, brands and officers.
 """
 
@@ -39,6 +39,7 @@ class Labelled:
     text: str
     assets: tuple[tuple[int, int], ...]
     dates: tuple[tuple[int, int], ...]
+    events: tuple[tuple[int, int], ...]
 
 
 @cache
@@ -109,7 +110,8 @@ def labelled() -> Iterator[Labelled]:
                 " labelled"
             )
 
-        yield Labelled(row["file"].upper(), text, _spans(row["assets"]), _spans(row["dates"]))
+        assets, dates, events = (_spans(row[kind]) for kind in ("assets", "dates", "events"))
+        yield Labelled(row["file"].upper(), text, assets, dates, events)
 
 
 @dataclass
@@ -129,7 +131,7 @@ def measure() -> Score:
     score, (_, mask) = Score(), text_mask()
     for one in labelled():
         spans = mask.find_hidden(one.text) or ()
-        labels = (*one.assets, *one.dates)
+        labels = (*one.assets, *one.dates, *one.events)
         score.mentions += len(labels)
         score.hidden += len(spans)
         for start, end in labels:

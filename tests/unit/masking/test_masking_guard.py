@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from ktdeval.errors import LeakError
 from ktdeval.market import Documents, Entity, Execution, execution_words, find_execution
 from ktdeval.market.rules.calendar import Window
-from ktdeval.masking.hidden_spans import COMPANY, PERSON, PRODUCT
+from ktdeval.masking.hidden_spans import COMPANY, EVENT, PERSON, PLACE, PRODUCT, TERM
 from ktdeval.masking.identity_index import IdentifyingNames, IdentityIndex
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
@@ -431,7 +431,7 @@ def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
         texts += map(" ".join, columns)
 
     texts += map(execution_words, EXECUTIONS)
-    texts += [COMPANY, PERSON, PRODUCT]
+    texts += [COMPANY, PERSON, PRODUCT, PLACE, TERM, EVENT]
     for mask in MASK_KINDS:
         config = plugins.make_task("blinded_fixed_candidate")._config
         texts.append(

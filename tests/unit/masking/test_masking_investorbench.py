@@ -22,9 +22,9 @@ pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"{FOLDER} is not th
 
 def test_labelled_mentions_are_masked_and_little_else() -> None:
     score = measure()
-    assert score.mentions == 602
+    assert score.mentions == 648
     assert score.masked >= 0.99 * score.mentions, score.missed
-    assert score.false <= 0.02 * score.hidden, score.wrong
+    assert score.false <= 0.006 * score.hidden, score.wrong
 
 
 def test_no_name_is_left_in_a_labelled_text_and_without_a_mask_it_stays() -> None:

@@ -92,7 +92,7 @@ def test_short_names_follow_from_an_official_name(name: str, short: list[str]) -
 
 @on_each_row(
     "text, shown",
-    ("Amazon, Amazon's AWS and AMAZON", "<AMZN>, <AMZN>'s AWS and <AMZN>"),
+    ("Amazon, Amazon's AWS and AMAZON", "<AMZN>, <AMZN>'s [product] and <AMZN>"),
     ("See amazon.com, no amazon", "See <AMZN>, no amazon"),
     ("all small: amazon and costco fell", "all small: <AMZN> and <COST> fell"),
     ("Alphabet rose, an alphabet not", "[company] rose, an alphabet not"),

@@ -118,7 +118,7 @@ def test_a_document_hides_words_that_elsewhere_mean_nothing(
     ("V", "A V-shaped recovery, a V8 and section V of it."),
     ("T", "T-bills, T+1 and Model T."),
     ("C", "Vitamin C, Class C shares, C++ and the C-suite."),
-    ("F", "The F-150 and grade F."),
+    ("F", "The F-16 and grade F."),
     ("A", "A strong call. Class A shares."),
     ("D", "R&D, 3D, Series D and D.C. votes."),
     ("ON", "It depends on demand."),
@@ -137,7 +137,7 @@ def test_other_words_of_these_letters_stay(code: str, text: str) -> None:
 @on_each_row(
     "text",
     ("The V and the KO of the match.",),
-    ("The Delta variant spread in Texas.",),
+    ("The Delta flood spread in Texas.",),
     ("他们平安抵达，这是美的享受。",),
 )
 def test_elsewhere_these_words_stay(text: str) -> None:

@@ -237,7 +237,7 @@ def view_probe(
     step = probe.row - (first - 1)
     untouched = Account(task.trading.initial_cash * 100, {})
     context = scene.tool_context(step, snapshot.as_of(probe.row), untouched)
-    asked: dict[str, tuple[str, JsonValue]] = {
+    asked: dict[str, tuple[str, Mapping[str, JsonValue]]] = {
         "market_context": ("get_market_context", {}),
         "screen": (
             "screen_candidates",

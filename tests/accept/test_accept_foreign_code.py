@@ -109,7 +109,7 @@ def test_plugin_that_offers_a_metric_and_rewrites_replies_is_on_the_card(
 
     # Without the plugin, the card still verifies, and still names it.
     assert ktdeval("card", "verify", forged, cwd=tmp_path).code == 0
-    shown = ktdeval("card", "show", forged, cwd=tmp_path).out
+    shown = ktdeval("card", "show", forged, "--all", cwd=tmp_path).out
     assert f"ktdeval_hits ({package['sha256'][:12]})" in shown
 
 

@@ -134,8 +134,10 @@ class BoardEntry:
     @property
     def knowledge(self) -> str:
         """How those who decided could know the market other than from training or memory; empty if
-        in no way.
+        in no way, or if the task is about no market.
         """
+        if self.card.snapshot is None:
+            return ""
         return ", ".join(knowledge_of(self.card.deciders, self.card.episodes))
 
     @property

@@ -509,7 +509,8 @@ def _move_metrics(played: Played) -> None:
     for name, value in values.items():
         moved, metrics[name]["value"] = float(value) - metrics[name]["value"], float(value)
         interval = metrics[name].get("interval", {})
-        interval |= {end: interval[end] + moved for end in ("low", "high") if end in interval}
+        ends = [end for end in ("low", "high") if interval.get(end) is not None]
+        interval |= {end: interval[end] + moved for end in ends}
 
     alpha["detail"]["linked"]["selection"] += float(played.moved[-1])
     alpha["detail"]["total_return"] = float(values["total_return"])

@@ -163,12 +163,7 @@ def prepare_run(
     If `shared` is given, the folder holds part of a run, whose plan may have grown since the folder
     was created. Raises KtdevalError.
     """
-    if config.dry_run:
-        raise UsageError(
-            "--dry-run only estimates a run; omit it, or use `ktdeval plan` for the estimate"
-        )
-
-    check_run_output(config)
+    _check_request(config)
     config = with_model_settings(config, plugins)
     drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
@@ -215,6 +210,15 @@ def prepare_run(
         undo.pop_all()
 
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop, rounds)
+
+
+def _check_request(config: RunConfig) -> None:
+    """Raise UsageError if a config asks for an estimate only, or if its output can't be written."""
+    if config.dry_run:
+        raise UsageError(
+            "--dry-run only estimates a run; omit it, or use `ktdeval plan` for the estimate"
+        )
+    check_run_output(config)
 
 
 def _as_known(

@@ -166,6 +166,14 @@ def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) 
         ],
     ),
     (
+        "informed_families.py",
+        "--tasks ama_bmrn --episodes 2",
+        [
+            "^ama \\| ama_bmrn \\| synthetic_arena \\| informed \\| 2 \\| [1-9]",
+            "^ama \\| ama_bmrn \\| synthetic_arena \\| builtin/random \\| 2 \\| ",
+        ],
+    ),
+    (
         "known_key.py",
         "--windows W1",
         [

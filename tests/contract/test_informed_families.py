@@ -11,7 +11,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from support.docs.docs_masks import FAMILIES, SHOWN, percent, read_rows
+from ktdeval.registry import load_plugins
+from ktdeval.task_api.scoring import is_scoring
+from support.docs.docs_masks import FAMILIES, KTDFIN, SHOWN, percent, read_rows
 from support.figures.metric_cases import market
 from support.paths import REPOSITORY
 
@@ -44,6 +46,19 @@ def test_every_masked_task_of_any_market_has_its_row(markets: ModuleType) -> Non
     assert set(markets.masked_tasks()) <= measured
     assert measured == {run.name for run in markets.runs()}
     assert set(SHOWN) <= measured
+
+
+@pytest.mark.needs("ktdeval_ktdfin")
+def test_no_masked_trading_task_of_the_registry_is_forgotten() -> None:
+    plugins = load_plugins()
+    masked = set()
+    for name in plugins.specs("tasks"):
+        task = plugins.make_task(name)
+        if not is_scoring(task) and task.mask != "bright":
+            masked.add(name)
+
+    measured = {row["task"] for file in (FAMILIES, KTDFIN) for row in read_rows(file)}
+    assert masked - measured == set()
 
 
 def test_each_row_has_three_traders_enough_episodes_and_a_mean_below_its_bound(

@@ -28,8 +28,8 @@ def standing_reasons(
 ) -> list[str]:
     """Return the reasons why a card may not be ranked, without those that a board lifts."""
     known = {(each.name, each.sha256) for each in allowed}
-    lifted = set()
-    standing = set()
+    lifted: set[str] = set()
+    standing: set[str] = set()
     for package in card.foreign:
         is_known = (package.name, package.sha256) in known
         (lifted if is_known else standing).add(foreign_reason(package))

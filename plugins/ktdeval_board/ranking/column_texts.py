@@ -250,11 +250,11 @@ def _card_reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterat
     if not card.rankable.value and not card.rankable.reasons:
         yield "the card says that it may not be ranked"
 
+    reached = reached_reasons(entry, division)
     if isinstance(division, OpenBook) or entry.registered_before is not None:
-        yield from (reason for reason in standing if reason not in known)
+        yield from (reason for reason in standing if reason not in (*known, *reached))
         return
 
-    reached = reached_reasons(entry, division)
     yield from (reason for reason in (*standing, *known) if reason not in reached)
     hides = card.task.mask not in (None, "bright")
     is_untold = entry.tier == "self-reported" and entry.baseline is None and not card.deciders

@@ -1,5 +1,5 @@
-"""Checks that a run's call log agrees with its episodes, transcripts and cards, so that none of
-these can be replaced without being noticed.
+"""Checks that a run's call log agrees with its episodes, transcripts and cards, so that a change of
+one alone is found. All of them are the submitter's own, who can change them together.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from ktdeval.cards import MIN_DECIDED_PERCENT, JsonPath, Problem, decode_strict
@@ -59,6 +60,8 @@ NO_CONTROL = (
 
 ALL_FIELDS = "all"  #: Ablation entry for all fields, which are also what the exact matcher uses
 
+#: versions of the probes whose certificates did not attack whole episodes yet
+_BEFORE_PATHS = ("1", "2", "3", "4")
 _TOLERANCE = 1e-9  # quantiles may differ in the last digits between SciPy versions
 #: Fields of `KEYED` that are objects, with the message for a difference in each
 _PARTS = {"mask": "another mask", "harness": "other limits", "tool_texts": "other tools"}
@@ -174,7 +177,7 @@ def _labels(certificate: CertificateFacts) -> list[str]:
     conditions = {
         "synthetic": certificate.snapshot.synthetic,
         "limited": certificate.probes.limit is not None,
-        "day found": day_found(certificate.paths) is not None,
+        "day found": day_found(certificate.date_paths) is not None,
         "no model attacked": not models,
         "control failed": bool(models) and not counting,
         "control incomplete": bool(counting) and _is_incomplete(certificate),
@@ -412,8 +415,11 @@ def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
 
 def _path_problems(certificate: Certificate) -> Iterator[Problem]:
     """Yield problems with the attack on whole episodes."""
+    if certificate.paths is UNSET and certificate.exam.version not in _BEFORE_PATHS:
+        yield ("paths",), f"is missing in a certificate of version {certificate.exam.version}"
+
     seen = 0
-    for index, entry in enumerate(certificate.paths.value or ()):
+    for index, entry in enumerate(certificate.date_paths.value or ()):
         path = ("paths", "value", index)
         if entry.days <= seen:
             yield (*path, "days"), f"is not more than {seen}"
@@ -500,7 +506,7 @@ def certificate_block(
         "bound": plain["bound"]["value"],
         "exact_matcher": {name: score.value for name, score in exact.items()},
     }
-    found = day_found(certificate.paths)
+    found = day_found(certificate.date_paths)
     if found is not None:
         value["day_found"] = {"days": found.days, "share": found.first.value}
 

@@ -267,7 +267,7 @@ def _paths(certificate: Certificate) -> Grid:
     were not attacked.
     """
     rows: list[tuple[str, ...]] = []
-    for entry in certificate.paths.value or ():
+    for entry in certificate.date_paths.value or ():
         rows.append(
             (
                 f"{entry.days:,}",
@@ -286,11 +286,11 @@ def _paths(certificate: Certificate) -> Grid:
 
 def _path_words(certificate: Certificate) -> str:
     """Return what the path matcher found, in one sentence."""
-    paths = certificate.paths.value
+    paths = certificate.date_paths.value
     if paths is None:
-        return f"whole episodes were not attacked: {certificate.paths.reason}"
+        return f"whole episodes were not attacked: {certificate.date_paths.reason}"
 
-    found = day_found(certificate.paths)
+    found = day_found(certificate.date_paths)
     if found is None:
         seen = paths[-1].days
         return f"whole episodes: no day found from the index's closes alone within {count(seen, 'day')}"

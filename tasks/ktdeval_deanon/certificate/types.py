@@ -265,6 +265,9 @@ class DatePaths(Figure, Value, frozen=True, kw_only=True):
     reason: Name | UnsetType = UNSET
 
 
+NOT_YET_ATTACKED = DatePaths(value=None, reason="the certificate is older than this attack")
+
+
 class CertificateProvenance(Value, frozen=True):
     """Where and when the certificate was made; the only part that may differ between two equal
     certificates.
@@ -279,7 +282,7 @@ class CertificateProvenance(Value, frozen=True):
     data_args: Arguments
 
 
-class CertificateFacts(Card, frozen=True):
+class CertificateFacts(Card, frozen=True, kw_only=True):
     """Fields from which the bounds of a certificate follow."""
 
     kind: Literal["certificate"]
@@ -294,9 +297,15 @@ class CertificateFacts(Card, frozen=True):
     score_order: list[Name]  #: names of the scores in the order in which they are shown
     attackers: Annotated[list[Attacker], Meta(min_length=1)]
     identifiability: Identifiability
-    paths: DatePaths  #: what whole episodes give away of the day
+    #: what whole episodes give away of the day; absent on certificates from before this attack
+    paths: DatePaths | UnsetType = UNSET
     artefacts: dict[str, Sha256]  #: probe set and records of the models -> SHA-256
     provenance: CertificateProvenance
+
+    @property
+    def date_paths(self) -> DatePaths:
+        """What whole episodes give away of the day; null on certificates from before this attack."""
+        return NOT_YET_ATTACKED if self.paths is UNSET else self.paths
 
     def scores_of(self, attacker: str) -> dict[str, Recovery]:
         """Scores of an attacker; empty if no attacker has this name."""
@@ -313,7 +322,7 @@ class CertificateFacts(Card, frozen=True):
         return [attacker for attacker in self.models if attacker.counts_for]
 
 
-class Certificate(CertificateFacts, frozen=True):
+class Certificate(CertificateFacts, frozen=True, kw_only=True):
     """Recoveries of attackers from masked payloads, and the resulting bounds, which hold for the
     channel to a model, not to a database.
     """

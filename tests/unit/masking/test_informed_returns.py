@@ -126,16 +126,18 @@ def test_sentences_of_the_pages_are_true_of_the_file() -> None:
         assert found.low > max(earned(ROWS, task, rule).high for rule in NOTHING), task
 
 
-def test_data_cards_have_the_figures_of_the_file() -> None:
+def test_data_cards_say_no_more_than_the_file() -> None:
+    """They are part of a task's identity, so a stronger attack leaves them as lower bounds."""
     plugins = load_plugins()
+    compared = []
     for task in (*HIDDEN[1:], *REBASED):
         card = plugins.make_task(task).describe()["data_card"]
+        said = re.search(r"\+([\d.]+) % a window against", words(card.get("identifiable", "")))
+        if said is None:
+            continue
+
+        compared.append(task)
         least = earned(ROWS, task, best_attacker(ROWS, task).trader)
-        most = earned(ROWS, task, FORESIGHT)
-        text = words(card["identifiable"])
-        assert f"{_mean(least)} an episode against" in text, task
-        assert f"perfect foresight earns at most {_mean(most)}" in text, task
+        assert float(said[1]) <= least.mean, task
 
-
-def _mean(figure: Earned) -> str:
-    return str(figure).split(" (")[0]
+    assert len(compared) == 6

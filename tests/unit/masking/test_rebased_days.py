@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.registry import load_plugins
-from support.loops import not_empty
-
 SHOWN = "3 digits (the task)"
 TABLE_TASK = "blinded_rebased_fixed_candidate"
 DAYS = (1, 5, 10, 20, 40)
@@ -57,17 +54,3 @@ def test_curve_of_the_page_is_what_the_benchmark_printed(
     found = re.search(rf"^\|[^|]*{re.escape(words)}\| \d+ \|(.*)\|$", page, re.MULTILINE)
     assert found is not None
     assert [cell.strip() for cell in found[1].split("|")] == printed[row]
-
-
-def test_data_cards_say_for_how_many_days(
-    printed: Mapping[tuple[str, str], list[str]],
-) -> None:
-    cards = {
-        "blinded_rebased_open_research": (SHOWN, DAYS[1:4]),
-        TABLE_TASK: (f"3 digits ({TABLE_TASK})", DAYS[1:]),
-    }
-    for task, (shown, days) in not_empty(cards.items()):
-        text = load_plugins().make_task(task).describe()["data_card"]["identifiable"]
-        for count in days:
-            share = percent(printed[shown, "index"][DAYS.index(count)])
-            assert re.search(rf"{share} after {count}\b", " ".join(text.split())), (task, count)

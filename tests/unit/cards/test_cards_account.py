@@ -331,8 +331,8 @@ def test_the_printed_card_says_the_correlation_with_its_interval_and_floor() -> 
     words = "+0.900 [95 %: +0.800 … +0.950] across assets, 42 days"
     beyond = f"{words}; above 0.600 at 99.999 %, published skill ≤ 0.15"
 
-    assert printed(-0.2) == {"holdings and next returns": words}
-    assert printed(0.6) == {"holdings and next returns": beyond}
+    assert printed(-0.2) == {"holding ranks": words}
+    assert printed(0.6) == {"holding ranks": beyond}
 
 
 def test_a_card_without_the_label_that_follows_from_its_records_does_not_verify() -> None:

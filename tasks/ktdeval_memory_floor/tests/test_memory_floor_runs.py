@@ -351,7 +351,7 @@ def test_a_run_prints_a_sentence_for_each_kind_and_verifies(
     card = run / "cards" / "memory_floor_blinded.json"
     assert terminal.out("card", "show", card).partition("\nall ")[0] == snapshot("""\
 memory_floor_blinded · builtin/memory
-[synthetic] [limited]
+[synthetic] [limited] [public key]
 may not be ranked: it measures what a model remembers of a market, not what it can do; every episode was cut after 42 samples
 
 code: not above guessing: 0 of 10 right, interval 0.0 to 27.8 %, guessing 25.0

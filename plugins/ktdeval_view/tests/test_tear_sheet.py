@@ -76,7 +76,7 @@ def desk(desk: Path) -> Path:
     runs: dict[str, tuple[object, ...]] = {
         "apart": ("--windows", ",".join(APART), "--seeds", 2, "--model", "builtin/random"),
         "shared": ("--windows", ",".join(SHARED), "--model", "builtin/momentum"),
-        "single": ("--windows", SHARED[0], "--model", "builtin/random"),
+        "single": ("--windows", SHARED[0], "--model", "builtin/momentum"),
     }
     for name, words in runs.items():
         for command in (

@@ -213,7 +213,9 @@ def prepare_run(
 
 
 def _check_request(config: RunConfig) -> None:
-    """Raise UsageError if a config asks for an estimate only, or if its output can't be written."""
+    """Raise UsageError if a config asks for an estimate only, StoreError if its output can't be
+    written.
+    """
     if config.dry_run:
         raise UsageError(
             "--dry-run only estimates a run; omit it, or use `ktdeval plan` for the estimate"

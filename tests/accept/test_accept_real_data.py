@@ -59,7 +59,7 @@ def test_the_long_window_has_548_steps_and_its_card_verifies(
 def test_the_cards_benchmark_return_is_that_of_the_index(run: RunFolder) -> None:
     found = card(run, "blinded_open_research")
     assert found["snapshot"]["synthetic"] is False
-    assert found["labels"] == ["mask not certified", "identifiable by its prices"]
+    assert found["labels"] == ["mask not certified", "identifiable by its prices", "public key"]
 
     total = found["reference"]["benchmark_buy_and_hold"]["long"]["metrics"]["total_return"]["value"]
     assert total == pytest.approx(LEVEL_AFTER / LEVEL_BEFORE - 1, rel=0, abs=1e-12)

@@ -153,6 +153,7 @@ class SharedRun:
     #: rounds for episodes with `--batch`; whoever runs an episode joins and leaves them on its
     #: behalf
     rounds: EpisodeRounds | None = None
+    key_given: bool = False  #: whether the user gave the mask key, instead of the run drawing one
 
 
 def prepare_run(
@@ -182,7 +183,8 @@ def prepare_run(
     with ExitStack() as undo:
         undo.callback(claim.release)
         recorded = recorded_run(claim.path)
-        known_key = key_source(config, recorded, is_part=shared is not None)
+        is_drawn = shared is not None and not shared.key_given
+        known_key = key_source(config, recorded, is_drawn=is_drawn)
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         _check_start(recorded, config, plugins, claim.path)
 

@@ -96,17 +96,17 @@ def with_foreign(
 
 
 def key_source(
-    config: RunConfig, recorded: RunFolder | None, *, is_part: bool = False
+    config: RunConfig, recorded: RunFolder | None, *, is_drawn: bool = False
 ) -> KeySource | None:
     """Return the source of a mask key that was known before the run began; None if the run drew its
-    own. `config`: as given, before a key is drawn. `is_part`: True for a part of a run, whose config
+    own. `config`: as given, before a key is drawn. `is_drawn`: True for a part of a run whose config
     has the key that the run drew.
     """
     if recorded is not None:
         return recorded.manifest.key_source
     if config.registration is not None:
         return "board"
-    if config.mask_key is not None and not is_part:
+    if config.mask_key is not None and not is_drawn:
         return "given"
     return None
 

@@ -91,6 +91,7 @@ class GridRecord(Value):
     #: hash of the code of ktdeval and of each plugin, by name; empty in grids that recorded no
     #: hashes
     code: dict[str, str] = msgspec.field(default_factory=dict)
+    key_given: bool = False  #: whether the plan gave the mask key, instead of the grid drawing one
     #: launch that resolved the grid or, for a worker without a launch, the worker's process
     launch: str | None = None
 

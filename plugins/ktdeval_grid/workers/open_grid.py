@@ -158,6 +158,7 @@ def resolve(
     `fence` is called before each paid call. If a model does not answer, or if the budget does not
     cover the check, its system is recorded with a `problem`. Raises KtdevalError.
     """
+    key_given = plan.mask_key is not None
     mask_key = plan.mask_key or secrets.token_hex(16)
     begun_at = datetime.now(UTC).isoformat(timespec="seconds")
     known: Mapping[str, GridSystem] = {}
@@ -166,10 +167,14 @@ def resolve(
         parts.plugins.make_metric(plan.settle.metric)  # raises an error for an unknown metric
 
     if before is not None:
+        key_given = before.key_given
         mask_key = before.mask_key
         begun_at = before.begun_at
         known = {system.slug: system for system in before.systems if system.problem is None}
         snapshot = before.snapshot
+
+    if not key_given:  # the plan of a recorded grid has the key that the grid drew
+        plan = structs.replace(plan, mask_key=None)
 
     found = []
     for system in systems(plan):
@@ -190,6 +195,7 @@ def resolve(
         code=code_hashes(parts.plugins),
         plan=with_key(plan, mask_key),
         mask_key=mask_key,
+        key_given=key_given,
         snapshot=snapshot,
         begun_at=begun_at,
         systems=tuple(found),

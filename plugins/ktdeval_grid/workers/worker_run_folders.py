@@ -47,13 +47,15 @@ class OpenRunFolders(Closing):
         before: GridSystem | None,
         fence: Fence,
     ) -> RunPart:
-        """Open the part for a system that is being resolved.
+        """Open the part for a system that is being resolved. `plan` has a mask key only if the user
+        gave it.
 
         The model's tool protocol is checked, unless it is known from `before`. `fence` is called
         before each call. Raises KtdevalError.
         """
         config = self._config(system, plan, mask_key)
-        shared = SharedRun(allowance=self.allowance, fence=fence)
+        key_given = plan.mask_key is not None
+        shared = SharedRun(allowance=self.allowance, fence=fence, key_given=key_given)
         if before is not None:
             config = _with_protocol(config, before)
             shared = replace(shared, further_protocols=before.further_protocols)
@@ -75,7 +77,11 @@ class OpenRunFolders(Closing):
             rounds = self.rounds(recorded.slug) if config.batch else None
             episodes = {unit.id for unit in recorded.units}
             shared = SharedRun(
-                recorded.further_protocols, self.allowance, episodes=episodes, rounds=rounds
+                recorded.further_protocols,
+                self.allowance,
+                episodes=episodes,
+                rounds=rounds,
+                key_given=record.key_given,
             )
             stop = self._stop_signal(record.plan)
             part = self._open_part(recorded.slug, config, shared, stop)

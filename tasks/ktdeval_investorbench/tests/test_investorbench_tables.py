@@ -556,7 +556,7 @@ Figures of models and assets; an epoch is a seed (InvestorBench, Tables 2 to 4)
   task                window  model                 type          size     epochs  own  of       CR     SR       AV      MDD  remark
   investorbench_msft  long    builtin/buy_and_hold  buy_and_hold  unknown       1    5   5   5.000%  1.000  10.000%  10.000%
   investorbench_msft  long    m/| [31m              unclassified  unknown       1    5   5  33.333%      -  10.000%  10.000%  fewer than 5 epochs; 1 without SR
-  by paper rules, --median trajectory (mask not certified, synthetic)
+  by paper rules, --median trajectory (identifiable by its prices, mask not certified, synthetic)
   m/| [31m on investorbench_msft: ib_sharpe is not defined: the returns do not vary
   unclassified: m/| [31m; name their class with --class MODEL=TYPE:BILLIONS or --class FILE
 """)

@@ -306,12 +306,18 @@ def records(run: Path) -> dict[str, bytes]:
 
 
 def cards(run: Path) -> dict[str, str]:
-    """The text of a run's cards without their provenance and what code made each episode, by name."""
+    """The text of a run's cards without their provenance and what code was there, by name."""
     texts = {}
     for path in sorted((run / "cards").glob("*.json")):
         card = json.loads(path.read_text())
         assert path.read_text() == dumps_pretty(card)  # so that equal values are equal bytes
         del card["provenance"]
+        if card.pop("foreign", None):
+            card["labels"] = [label for label in card["labels"] if label != "not isolated"]
+            reasons = card["rankable"]["reasons"]
+            kept = [reason for reason in reasons if "is not part of ktdeval" not in reason]
+            card["rankable"] = {"value": not kept, "reasons": kept}
+
         for episode in card["episodes"]:
             episode.pop("made_by", None)
 

@@ -36,8 +36,8 @@ def sent_schemas(is_whole: bool = False) -> Mapping[str, Schema]:
     """Schemas by name, each shape once, under the first task that sends it: `submit_action of
     market_blinded`.
 
-    Every task is asked with the agent `react`, and one task of each family with every agent;
-    `is_whole`: all with all, which takes a while, and finds no more.
+    Every task is asked with the agent `react`, and one task of each family, with and without
+    research, with every agent; `is_whole`: all with all, which takes a while, and finds no more.
     """
     name = "sent_schemas_of_all" if is_whole else "sent_schemas"
     schemas: dict[str, Schema] = built_once(name, lambda: _sent_schemas(is_whole))
@@ -100,11 +100,12 @@ def _all_schemas(is_whole: bool) -> Iterator[tuple[str, Schema]]:
     for name in sorted(PLUGINS.specs("tools")):
         yield name, PLUGINS.tools((name,))[0].spec.parameters
 
-    families: set[str] = set()
+    asked: set[tuple[str, bool]] = set()
     for task in TASKS:
-        family = PLUGINS.spec("tasks", task).groups[0]
-        yield from _of_task(task, ("react",) if family in families and not is_whole else AGENTS)
-        families.add(family)
+        has_research = bool(getattr(PLUGINS.make_task(task), "tools", ()))
+        kind = (PLUGINS.spec("tasks", task).groups[0], has_research)
+        yield from _of_task(task, ("react",) if kind in asked and not is_whole else AGENTS)
+        asked.add(kind)
 
 
 def _actions() -> Iterator[tuple[str, Schema]]:

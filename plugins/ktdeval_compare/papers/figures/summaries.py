@@ -19,6 +19,7 @@ from ktdeval_compare.pairs.compared_cards import (
 )
 from ktdeval_compare.pairs.shared_facts import (
     check_same,
+    check_same_config,
     facets,
 )
 from ktdeval_compare.papers.figures.definitions import FigureChoices, PaperFigure
@@ -48,8 +49,8 @@ def attacker_frame(
             f"{paths[0]}: no card of a de-anonymization probe here; run --tasks deanon_probe"
         )
 
-    alike = facets("masks", "task configs (hash)", "snapshots")
-    check_same(entrants, alike, "give cards of one probe")
+    check_same(entrants, facets("masks", "snapshots"), "give cards of one probe")
+    check_same_config(entrants, "give cards of one probe")
     rows = []
     for measure, words in measures.items():
         for entrant in entrants:

@@ -183,8 +183,7 @@ def prepare_run(
     with ExitStack() as undo:
         undo.callback(claim.release)
         recorded = recorded_run(claim.path)
-        is_drawn = shared is not None and not shared.key_given
-        known_key = key_source(config, recorded, is_drawn=is_drawn)
+        known_key = key_source(config, recorded, is_drawn=_is_key_drawn(shared))
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         _check_start(recorded, config, plugins, claim.path)
 
@@ -223,6 +222,11 @@ def _check_request(config: RunConfig) -> None:
             "--dry-run only estimates a run; omit it, or use `ktdeval plan` for the estimate"
         )
     check_run_output(config)
+
+
+def _is_key_drawn(shared: SharedRun | None) -> bool:
+    """Return whether the config of a part of a run has a mask key that the run drew."""
+    return shared is not None and not shared.key_given
 
 
 def _as_known(

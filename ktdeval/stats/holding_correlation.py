@@ -90,13 +90,14 @@ def holding_correlation(
     if all(len(ledger.steps) < 2 for ledger in ledgers):
         return NO_NEXT
 
-    across = _universe_size(ledgers, market, codes) >= MIN_ASSETS
-    rows = np.concatenate([day_rows(market, ledger.days) for ledger in ledgers])
+    by_ledger = [day_rows(market, ledger.days) for ledger in ledgers]
+    rows = np.concatenate(by_ledger)
+    across = _universe_size(rows, market, codes) >= MIN_ASSETS
     first = int(rows.min()) if across else 0  # over days, earlier returns are read
     prices = _fill_prices(ledgers, market, slice(first, int(rows.max()) + 1))
     found = []
-    for ledger in ledgers:
-        episode = _Episode.of(ledger, market, prices, codes)
+    for ledger, own in zip(ledgers, by_ledger, strict=True):
+        episode = _Episode.of(ledger, own, market, prices, codes)
         found.append(_across_assets(episode) if across else _over_days(episode, prices))
 
     if not any(len(each.days) for each in found):
@@ -178,13 +179,13 @@ def _fill_rules(ledgers: Sequence[Ledger], market: MarketSnapshot) -> list[FillR
 
 
 def _universe_size(
-    ledgers: Sequence[Ledger], market: MarketSnapshot, codes: Collection[str]
+    rows: npt.NDArray[np.int64], market: MarketSnapshot, codes: Collection[str]
 ) -> int:
-    """Return the number of assets of the task or, without a list, the most members on a day."""
+    """Return the number of assets of the task or, without a list, the most members on a day of these
+    rows.
+    """
     if codes:
         return len(codes)
-
-    rows = np.concatenate([day_rows(market, ledger.days) for ledger in ledgers])
     return int(market.member[rows].sum(axis=1).max())
 
 
@@ -202,12 +203,14 @@ class _Episode:
     def of(
         cls,
         ledger: Ledger,
+        rows: npt.NDArray[np.int64],
         market: MarketSnapshot,
         prices: FloatArray,
         codes: Collection[str],
     ) -> _Episode:
-        """Return the holdings and returns of one ledger. `prices`: `_fill_prices`."""
-        rows = day_rows(market, ledger.days)
+        """Return the holdings and returns of one ledger. `rows`: its days in the market. `prices`:
+        `_fill_prices`.
+        """
         weights = _weights(ledger, market, prices, rows)
         universe = market.member[rows]
         if codes:
@@ -274,20 +277,10 @@ def _centred_ranks(values: FloatArray, is_known: BoolArray) -> FloatArray:
     """Return the midranks of each row's known values less their mean; 0 where unknown.
     Shape: [T, N].
     """
-    filled = np.where(is_known, values, np.inf)  # after all known ones
-    order = np.argsort(filled, axis=1)
-    ordered = np.take_along_axis(filled, order, axis=1)
-    places = np.arange(ordered.shape[1])
-    is_first = np.ones(ordered.shape, dtype=np.bool_)
-    is_first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    is_last = np.ones(ordered.shape, dtype=np.bool_)
-    is_last[:, :-1] = is_first[:, 1:]
+    import pandas as pd  # noqa: PLC0415 - heavy, and reading a card needs no ranks
 
-    first = np.maximum.accumulate(np.where(is_first, places, 0), axis=1)
-    last = np.where(is_last, places, ordered.shape[1])
-    last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
-    ranks = np.empty(ordered.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2.0 + 1.0, axis=1)
+    known = pd.DataFrame(np.where(is_known, values, np.nan))
+    ranks = known.rank(axis=1).to_numpy()
     mean = (is_known.sum(axis=1, keepdims=True) + 1) / 2.0
     return np.where(is_known, ranks - mean, 0.0)
 

@@ -109,6 +109,7 @@ from ktdeval.cards.fields.recorded_facts import rests_on as rests_on
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
 from ktdeval.cards.fields.served import served_words as served_words
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
+from ktdeval.cards.fields.warning_labels import hides_something as hides_something
 from ktdeval.cards.fields.words import (
     card_words as card_words,
     label_word as label_word,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktdeval.cards import (
+    ForeignPackage,
     ScoringCard,
     TradingCard,
     foreign_reason,
@@ -27,12 +28,13 @@ def standing_reasons(
     card: TradingCard | ScoringCard, allowed: Sequence[AllowedPackage]
 ) -> list[str]:
     """Return the reasons why a card may not be ranked, without those that a board lifts."""
-    known = {(each.name, each.sha256) for each in allowed}
     lifted: set[str] = set()
     standing: set[str] = set()
     for package in card.foreign:
-        is_known = (package.name, package.sha256) in known
-        (lifted if is_known else standing).add(foreign_reason(package))
+        if _is_allowed(package, allowed):
+            lifted.add(foreign_reason(package))
+        else:
+            standing.add(foreign_reason(package))
 
     lifted -= standing  # one of two packages of that name may be another
     return [reason for reason in card.rankable.reasons if reason not in lifted]
@@ -49,6 +51,9 @@ def is_isolated_here(card: TradingCard | ScoringCard, allowed: Sequence[AllowedP
     """Return whether a card is labelled as not isolated only because of packages that the board
     allows.
     """
-    known = {(each.name, each.sha256) for each in allowed}
-    is_known = all((package.name, package.sha256) in known for package in card.foreign)
+    is_known = all(_is_allowed(package, allowed) for package in card.foreign)
     return is_known and bool(card.foreign) and not is_not_isolated(card.deciders, card.episodes)
+
+
+def _is_allowed(package: ForeignPackage, allowed: Sequence[AllowedPackage]) -> bool:
+    return any((each.name, each.sha256) == (package.name, package.sha256) for each in allowed)

@@ -52,8 +52,7 @@ def unranked_reasons(deciders: Sequence[Decider], episodes: Iterable[Finished]) 
         if kind.ranked == "no":
             reasons.append(f"{decider.name} {COULD_LOOK_UP}: {decider.words}")
         elif kind.ranked == "after its registration":
-            words = f"{decider.words} has files of its own; {_RANKED_AFTER}"
-            reasons.append(f"{decider.name} {COULD_HAVE_BROUGHT}: {words}")
+            reasons.append(_brought_reason(decider.name, decider.words))
 
     if not deciders:
         reasons += _reasons_of_walls(_walls(episodes))
@@ -66,8 +65,12 @@ def _reasons_of_walls(walls: set[str]) -> Iterator[str]:
     if not walls <= {_SANDBOX}:
         yield f"the agent was not isolated, so that it {COULD_LOOK_UP}"
     elif walls:
-        words = f"{DECIDERS['sandboxed_program'].words} has files of its own; {_RANKED_AFTER}"
-        yield f"the agent {COULD_HAVE_BROUGHT}: {words}"
+        yield _brought_reason("the agent", DECIDERS["sandboxed_program"].words)
+
+
+def _brought_reason(name: str, words: str) -> str:
+    """Return why a program in a sandbox is not ranked as blinded. `words`: its description."""
+    return f"{name} {COULD_HAVE_BROUGHT}: {words} has files of its own; {_RANKED_AFTER}"
 
 
 def knowledge_of(deciders: Sequence[Decider], episodes: Iterable[Finished]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ktdeval.cards.fields.rank_correlation import BEYOND_SKILL
 from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts
 from ktdeval.cards.fields.roles import episode_turns, silent_reason
 from ktdeval.cards.fields.task import BY_ACCOUNT, never_ranked
-from ktdeval.cards.fields.warning_labels import derive_labels
+from ktdeval.cards.fields.warning_labels import derive_labels, hides_something
 from ktdeval.cards.table_types import count
 from ktdeval.values.typed_json import Value
 
@@ -79,7 +79,7 @@ def derive_rankable(basis: DerivationBasis[AnyFacts]) -> Rankable:
 
     reasons += _coverage_reasons(facts, coverage)
     reasons += could_know_reasons(facts)
-    if facts.task.mask not in (None, "bright"):
+    if hides_something(facts):
         reasons += map(foreign_reason, facts.foreign)
 
     if isinstance(facts, TradingFacts):
@@ -94,7 +94,7 @@ def could_know_reasons(facts: AnyFacts) -> list[str]:
 
     They do not depend on what a card says of its own rank.
     """
-    if facts.task.mask in (None, "bright"):
+    if not hides_something(facts):
         return []
     return [*unranked_reasons(facts.deciders, facts.episodes), *_key_reasons(facts)]
 

@@ -19,6 +19,7 @@ from ktdeval.cards import (
     System,
     TradingCard,
     could_know_reasons,
+    hides_something,
     system_labels as labels_of,
 )
 from ktdeval.stats import PANEL_FAMILIES
@@ -256,9 +257,8 @@ def _card_reasons(entry: BoardEntry, rules: Rules, division: Division) -> Iterat
         return
 
     yield from (reason for reason in (*standing, *known) if reason not in reached)
-    hides = card.task.mask not in (None, "bright")
     is_untold = entry.tier == "self-reported" and entry.baseline is None and not card.deciders
-    if hides and is_untold:
+    if hides_something(card) and is_untold:
         yield (
             "its card does not say who decided, and its records are not here to show it; score the"
             " run again"

@@ -27,8 +27,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
-from informed_traders import PLUGINS, InformedTrader, KnownHistory, opened, policies_of
+from informed_traders import InformedTrader, KnownHistory, opened, policies_of
 from msgspec.structs import replace
+from played_episodes import PLUGINS
 from scipy.stats import norm, rankdata
 
 from ktdeval.cards.fields.rank_correlation import MAX_SKILL

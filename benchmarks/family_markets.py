@@ -12,16 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from played_episodes import PLUGINS
 
 from ktdeval.cli.main import main as ktdeval
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval_markets.task import MarketTask
-
-PLUGINS = load_plugins()
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,8 @@ from ktdeval.trading.venue_terms import PPB, RATE_SCALE, Terms
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 SIZED = 1.25
-ROUNDED_MINOR = (
-    4  #: minor units that rounding can give a position in a day: value, notional and fee
-)
+#: minor units that rounding can give a position in a day: value, notional and fee
+ROUNDED_MINOR = 4
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from bisecting import CHANNELS, Field as Ground, Learned, name_stocks
 from judging import Gold, chances_of, judge
+from played_episodes import PLUGINS, market_of
 from scipy import stats
 
 from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_panel
@@ -31,12 +31,9 @@ from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
-from ktdeval.registry import load_plugins
-from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.stats.intervals import wilson
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
@@ -51,7 +48,6 @@ from ktdeval_ktdfin.step_view import EpisodeStage, ResearchStep
 from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import get_market_context, get_stock_snapshot, screen_candidates
 
-PLUGINS = load_plugins()
 WINDOWS = ("W2", "W4", "W6", "W8", "W10")
 DECISION_WINDOW = "W5"
 MODELS = ("momentum", "reversal", "low_volatility")
@@ -515,11 +511,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tables", default="fields,channels,masks,single")
     options = parser.parse_args()
-    market = (
-        open_snapshot(PLUGINS, "synthetic", {})
-        if options.data == "synthetic"
-        else load_snapshot(Path(options.data))
-    )
+    market = market_of(options.data)
     history, probes, tables = (
         history_of(market),
         draw_probes(market, options.probes, options.seed),

@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from family_markets import MARKETS, PLUGINS, Market, Run, runs
+from family_markets import MARKETS, Market, Run, runs
 from foresight_bound import foresight_bound
-from scipy import stats
+from informed_returns import student_interval
+from played_episodes import PLUGINS, begin_episode, total_return
 
 from ktdeval.attribution import filled_forward
 from ktdeval.harness import ModelTraits
@@ -39,10 +40,8 @@ from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
-from ktdeval.runner.episodes.episode_parts import EpisodeParts
-from ktdeval.task_api.episode_spec import EpisodeSpec, Window
-from ktdeval.trading.market_tape import MarketRules, MarketTape
-from ktdeval_builtin.react import ReactAgent
+from ktdeval.task_api.episode_spec import Window
+from ktdeval.trading.market_tape import MarketRules
 from ktdeval_markets.task import MarketTask
 
 KEPT = Path(__file__).with_suffix(".csv")
@@ -349,43 +348,13 @@ class Result:
     @property
     def interval(self) -> tuple[float, float]:
         """Student's 95 % interval of the mean return; NaN of one episode."""
-        count = len(self.returns)
-        if count < 2:
-            return math.nan, math.nan
-        half = stats.t.ppf(0.975, count - 1) * np.std(self.returns, ddof=1) / math.sqrt(count)
-        mean = float(np.mean(self.returns))
-        return mean - float(half), mean + float(half)
+        return student_interval(self.returns)
 
 
 def opened(task: MarketTask, market: Market, model: Model, window: Window) -> TradingEpisodeRun:
     """Return an episode of a task at its beginning. Its mask key follows from its window."""
-    spec = EpisodeSpec(
-        task=task.name,
-        task_version=task.version,
-        task_hash="0",
-        snapshot="0",
-        mask=task.mask,
-        mode=task.mode,
-        window=window,
-        model="informed",
-        model_args={},
-        agent="react",
-        agent_args={},
-        seed=0,
-        mask_key=f"{int(np.datetime64(window.first).astype(int)):032x}",
-    )
-    tape = MarketTape.from_snapshot(market.snapshot, task.trading)
-    tools = PLUGINS.tools(task.tools)
-    parts = EpisodeParts(task, tools, market.snapshot, tape, model, ReactAgent())
-    return TradingEpisodeRun(spec, parts)
-
-
-def total_return(episode: TradingEpisodeRun, initial_minor: int) -> float:
-    """Play an episode; return its return as a fraction."""
-    for step in range(episode.total_steps):
-        record = episode.run_step(step).step
-
-    return record.nav_minor / initial_minor - 1.0
+    key = int(np.datetime64(window.first).astype(int))
+    return begin_episode(task, market.snapshot, model, window, key)
 
 
 def results_of(run: Run, market: Market) -> Iterator[tuple[str, Result]]:

@@ -46,6 +46,17 @@ def read_rows(path: Path = FILE) -> list[Row]:
     return rows
 
 
+def student_interval(returns: Sequence[float]) -> tuple[float, float]:
+    """Return Student's 95 % interval of a mean; NaN of one value."""
+    count = len(returns)
+    if count < 2:
+        return math.nan, math.nan
+
+    mean = float(np.mean(returns))
+    half = float(stats.t.ppf(0.975, count - 1) * np.std(returns, ddof=1) / math.sqrt(count))
+    return mean - half, mean + half
+
+
 @dataclass(frozen=True)
 class Earned:
     """A mean over windows in per cent, with Student's 95 % interval."""
@@ -57,10 +68,7 @@ class Earned:
     @classmethod
     def of(cls, returns: Sequence[float]) -> Earned:
         """Summarise returns."""
-        count = len(returns)
-        mean = float(np.mean(returns))
-        half = float(stats.t.ppf(0.975, count - 1) * np.std(returns, ddof=1) / math.sqrt(count))
-        return cls(mean, mean - half, mean + half)
+        return cls(float(np.mean(returns)), *student_interval(returns))
 
     def __str__(self) -> str:
         if self.low == self.high == 0.0:

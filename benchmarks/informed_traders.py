@@ -22,7 +22,6 @@ file of which tables of the documentation are made.
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,28 +31,20 @@ import numpy as np
 from best_screens import SHOWN, best_screens
 from foresight_bound import foresight_bound
 from foresight_trading import Foresight, planned
-from informed_returns import Row, write_rows
+from informed_returns import Row, student_interval, write_rows
 from known_history import DIMS, KnownHistory
 from looking_up import LookUp, conversation_tables
+from played_episodes import PLUGINS, begin_episode, market_of, total_return
 from rows_by_returns import RowsByReturns
-from scipy import stats
 
 from ktdeval.harness import ModelTraits, ToolCall
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
 from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import load_snapshot
-from ktdeval.registry import load_plugins
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
-from ktdeval.runner.episodes.episode_parts import EpisodeParts
-from ktdeval.runner.plans.data_source import open_snapshot
-from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
-from ktdeval_builtin.react import ReactAgent
 
-PLUGINS = load_plugins()
 Policy = Literal["one", "ten", "alternating", "cash", "windows"]
 #: Policies that go by what they are shown alone
 POLICIES: tuple[Policy, ...] = ("one", "ten", "alternating", "cash")
@@ -336,32 +327,7 @@ def opened(
 ) -> TradingEpisodeRun:
     """An episode of a task at its beginning."""
     task = PLUGINS.make_task(name)
-    spec = EpisodeSpec(
-        task=task.name,
-        task_version=task.version,
-        task_hash="0",
-        snapshot="0",
-        mask=task.mask,
-        mode=task.mode,
-        window=task.windows[window],
-        model="informed",
-        model_args={},
-        agent="react",
-        agent_args={},
-        seed=seed,
-        mask_key=f"{seed:032x}",
-    )
-    tape = MarketTape.from_snapshot(market, task.trading)
-    tools = PLUGINS.tools(task.tools)
-    return TradingEpisodeRun(spec, EpisodeParts(task, tools, market, tape, model, ReactAgent()))
-
-
-def total_return(episode: TradingEpisodeRun) -> float:
-    """Play an episode; its return as a fraction."""
-    for step in range(episode.total_steps):
-        record = episode.run_step(step).step
-
-    return record.nav_minor / INITIAL_MINOR - 1.0
+    return begin_episode(task, market, model, task.windows[window], seed, seed)
 
 
 @dataclass
@@ -384,9 +350,7 @@ class Result:
     @property
     def interval(self) -> tuple[float, float]:
         """Student's 95 % interval of the mean."""
-        count = len(self.returns)
-        half = stats.t.ppf(0.975, count - 1) * np.std(self.returns, ddof=1) / math.sqrt(count)
-        return self.mean - float(half), self.mean + float(half)
+        return student_interval(self.returns)
 
 
 def attack(
@@ -407,7 +371,7 @@ def attack(
             digits = task._config.round_digits
             trader = InformedTrader(history, policy, digits, dict(ends.values()), task.trading)
             episode = opened(market, name, trader, window, seed)
-            result.returns.append(total_return(episode))
+            result.returns.append(total_return(episode, INITIAL_MINOR))
             result.windows.append(window)
             _count(result, trader, episode, ends[window][0])
 
@@ -436,7 +400,9 @@ def baseline(
     for window in windows:
         for seed in range(seeds):
             made = PLUGINS.make_model(model, {})
-            result.returns.append(total_return(opened(market, name, made, window, seed)))
+            result.returns.append(
+                total_return(opened(market, name, made, window, seed), INITIAL_MINOR)
+            )
             result.windows.append(window)
 
     return result
@@ -464,11 +430,7 @@ def main() -> None:
     parser.add_argument("--rows", action="store_true")
     parser.add_argument("--write", type=Path, help="a CSV for the returns of all windows")
     options = parser.parse_args()
-    market = (
-        open_snapshot(PLUGINS, "synthetic", {})
-        if options.data == "synthetic"
-        else load_snapshot(Path(options.data))
-    )
+    market = market_of(options.data)
     history = KnownHistory(market)
     windows = options.windows.split(",")
     if options.rows:
@@ -540,7 +502,7 @@ def print_rows(history: KnownHistory, windows: Sequence[str]) -> None:
     print("|---|---|---|---|")
     for window in windows:
         model = RowsByReturns(history, digits)
-        total_return(opened(history.market, name, model, window, 0))
+        total_return(opened(history.market, name, model, window, 0), INITIAL_MINOR)
         print(f"| {window} | {model.rows} | {model.by_exact} | {model.by_rounded} |", flush=True)
 
 

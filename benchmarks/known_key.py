@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from foresight_bound import foresight_bound
-from informed_traders import PLUGINS, InformedTrader, baseline, opened, total_return
+from informed_traders import INITIAL_MINOR, InformedTrader, baseline, opened
 from known_history import KnownHistory
+from played_episodes import PLUGINS, market_of, total_return
 
-from ktdeval.market import load_snapshot, window_rows
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.runner import open_snapshot
+from ktdeval.market import window_rows
 
 TASKS = ("blinded_memory_only", "stock_blind_memory_only", "date_blind_memory_only")
 WINDOWS = tuple(f"W{number}" for number in range(1, 11))
@@ -69,16 +67,9 @@ def row_of(history: KnownHistory, name: str, window: str, seed: int = 0) -> Row:
     task = PLUGINS.make_task(name)
     trader = KeyHolder.of(history, name, window, seed)
     plain = baseline(market, name, "builtin/first_listed", [window], 1).mean
-    known = total_return(opened(market, name, trader, window, seed))
+    known = total_return(opened(market, name, trader, window, seed), INITIAL_MINOR)
     bound = foresight_bound(market, task.windows[window], task.trading, None)
     return Row(name, window, plain, known, bound)
-
-
-def market_of(data: str) -> MarketSnapshot:
-    """Open the synthetic market, or a snapshot's folder."""
-    if data == "synthetic":
-        return open_snapshot(PLUGINS, "synthetic", {})
-    return load_snapshot(Path(data))
 
 
 def main() -> None:

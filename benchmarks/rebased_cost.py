@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-from informed_traders import INITIAL_MINOR, PLUGINS, opened
+from informed_traders import INITIAL_MINOR, opened
+from played_episodes import PLUGINS, market_of
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import load_snapshot
-from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.trading.ledger import StepRecord
 
 RULES = ("momentum", "reversal", "low_volatility", "equal_weight")
@@ -55,11 +53,7 @@ def main() -> None:
     parser.add_argument("--windows", default=",".join(f"W{number}" for number in range(1, 11)))
     parser.add_argument("--rules", default=",".join(RULES))
     options = parser.parse_args()
-    market = (
-        open_snapshot(PLUGINS, "synthetic", {})
-        if options.data == "synthetic"
-        else load_snapshot(Path(options.data))
-    )
+    market = market_of(options.data)
     print("| rule | return, % | difference | turnover a year | cash, % | decisions changed, % |")
     print("|---|---|---|---|---|---|")
     for mode in MODES:

@@ -24,18 +24,15 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from identifiability import MODELS, agreed, reference, share
+from played_episodes import PLUGINS, market_of
 
 from ktdeval.attribution import filled_forward
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.masking.mask_config import MaskConfig
-from ktdeval.registry import load_plugins
-from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.task_api import TargetTask, Window
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading import Account
@@ -49,7 +46,6 @@ from ktdeval_deanon.certificate.date_paths import (
     shown_days,
 )
 
-PLUGINS = load_plugins()
 TASK = "blinded_rebased_open_research"
 TABLE_TASK = "blinded_rebased_fixed_candidate"
 RETURN_DAYS = (1, 5, 20)
@@ -394,11 +390,7 @@ def main() -> None:
     parser.add_argument("--digits", default="3,2,1")
     parser.add_argument("--costs", action="store_true", help="what coarser digits cost, too")
     options = parser.parse_args()
-    market = (
-        open_snapshot(PLUGINS, "synthetic", {})
-        if options.data == "synthetic"
-        else load_snapshot(Path(options.data))
-    )
+    market = market_of(options.data)
     history = History(market)
     days = " | ".join(f"after {length} d" for length in HORIZONS)
     print(f"{market.meta.name}: {len(market.codes)} assets, {len(market.days)} days\n")

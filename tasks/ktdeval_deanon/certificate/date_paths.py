@@ -171,9 +171,8 @@ def draw_paths(questions: ProbeSet) -> Paths | None:
     key. An episode lasts as long as the longest horizon that fits into the snapshot.
     """
     period = questions.period
-    last = (
-        len(questions.snapshot.days) - 2
-    )  # an episode's window ends a day after its last decision
+    # An episode's window ends a day after its last decision.
+    last = len(questions.snapshot.days) - 2
     for days in reversed(HORIZONS):
         # The first row of the history has no return.
         firsts = np.arange(max(1, period.start - 1), min(period.stop, last - days + 2))

@@ -13,7 +13,8 @@ import pytest
 from best_screens import best_screens
 from bring_prices import brought
 from foresight_bound import foresight_bound
-from informed_traders import PLUGINS, InformedTrader, KnownHistory, attack, total_return
+from informed_traders import INITIAL_MINOR, InformedTrader, KnownHistory, attack
+from played_episodes import PLUGINS, total_return
 
 from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.keyless.request_and_reply import Conversation
@@ -51,7 +52,7 @@ def played(name: str) -> tuple[InformedTrader, TradingEpisodeRun, float]:
     spec = spec_of(name, task.mask, task.mode)
     parts = EpisodeParts(task, PLUGINS.tools(task.tools), MARKET, tape, trader, ReactAgent())
     episode = TradingEpisodeRun(spec, parts)
-    return trader, episode, total_return(episode)
+    return trader, episode, total_return(episode, INITIAL_MINOR)
 
 
 @pytest.mark.parametrize("name", MASKED)

@@ -155,6 +155,22 @@ from ktdeval.runner.records.run_locator import (
     paths_of_runs as paths_of_runs,
     runs_beside as runs_beside,
 )
+from ktdeval.runner.records.time_authorities import (
+    NOBODY as NOBODY,
+    TimeAuthority as TimeAuthority,
+    TrustedRoots as TrustedRoots,
+    authority_of as authority_of,
+    authority_words as authority_words,
+    load_trust as load_trust,
+    plan_trust as plan_trust,
+)
+from ktdeval.runner.records.time_stamps import (
+    MAX_STAMP_BYTES as MAX_STAMP_BYTES,
+    StampAuthority as StampAuthority,
+    read_certificates as read_certificates,
+    request_stamp as request_stamp,
+    verified_time as verified_time,
+)
 from ktdeval.runner.records.transcript_counts import (
     RecordedExchange as RecordedExchange,
     read_exchanges as read_exchanges,

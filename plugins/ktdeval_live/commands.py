@@ -23,6 +23,7 @@ from ktdeval.cli import (
     report_findings,
 )
 from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
+from ktdeval.runner import NOBODY, authority_words, load_trust
 from ktdeval.values import to_object
 from ktdeval_live.checks.verification import LiveVerification, verify_test
 from ktdeval_live.days.clock import FileClock, SystemClock, TimeSource, in_text
@@ -41,7 +42,6 @@ from ktdeval_live.publication.publish_chain import (
     publish_evidence,
     reveal,
 )
-from ktdeval_live.publication.time_authorities import NOBODY, authority_words, load_trust
 from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.settled_cards import (

@@ -14,8 +14,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ktdeval.errors import ConfigError, KtdevalError
+from ktdeval.errors import ConfigError
 from ktdeval.market import parse_day
+from ktdeval.runner import StampAuthority, read_certificates
 from ktdeval.values import (
     Address,
     Arguments,
@@ -25,9 +26,7 @@ from ktdeval.values import (
     from_plain,
     load_yaml,
     near_matches,
-    read_plain,
     to_plain,
-    user_path,
 )
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
@@ -42,17 +41,9 @@ clock; marked as such everywhere, and never shown on a board's live page.
 """
 
 
-class Stamping(Value):
+class Stamping(StampAuthority):
     """Time-stamping authority (RFC 3161) that stamps each commitment."""
 
-    url: Address
-    #: root certificate of the authority: path of a PEM file, relative to the plan; once the test
-    #: has begun, the file's contents
-    certificate: str
-    #: signing certificate of the authority, given in the same way. Responses are then requested
-    #: without certificates: some authorities (such as openssl's) send several in an order that DER
-    #: does not allow
-    signer: str | None = None
     required: bool = True  #: whether a decision without a stamp before its cutoff is a gap
 
 
@@ -163,24 +154,10 @@ def _with_certificates(plan: LivePlan, path: Path) -> LivePlan:
     if stamp is None:
         return plan
 
-    texts = {"certificate": _certificate(path, "certificate", stamp.certificate)}
-    if stamp.signer is not None:
-        texts["signer"] = _certificate(path, "signer", stamp.signer)
-
+    texts = read_certificates(stamp, path, f"{path}: publish.stamp.")
     stamp = msgspec.structs.replace(stamp, **texts)
     publish = msgspec.structs.replace(plan.publish, stamp=stamp)
     return msgspec.structs.replace(plan, publish=publish)
-
-
-def _certificate(plan: Path, field: str, name: str) -> str:
-    """Return the text of a certificate stored next to a plan. Raises ConfigError if it can't be
-    read.
-    """
-    file = plan.parent / user_path(name)
-    try:
-        return read_plain(file).decode("ascii")
-    except (KtdevalError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{plan}: publish.stamp.{field}: {error}") from error
 
 
 def load_entrant(path: Path) -> Entrant:

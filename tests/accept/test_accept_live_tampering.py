@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from ktdeval.registry import Plugins
+from ktdeval.runner import plan_trust
 from ktdeval_live.checks.verification import LiveVerification, verify_test
 from ktdeval_live.days.clock import of_text
-from ktdeval_live.publication.time_authorities import plan_trust
 from support.live.forged_evidence import AUTHORITY_LEFT_OUT, STAMP_FORGERIES
 from support.live.forgery_kinds import Forgery, Found
 from support.live.live_forger import Forger

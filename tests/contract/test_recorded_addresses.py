@@ -75,7 +75,7 @@ def test_the_sweep_finds_fields_of_all_kinds() -> None:
     assert len(guarded) > 40
     assert {
         "ktdeval_live.plan.Publishing.remote",
-        "ktdeval_live.plan.Stamping.url",
+        "ktdeval.runner.records.time_stamps.StampAuthority.url",
         "ktdeval_live.plan.PlannedMarket.source_args",
         "ktdeval_grid.planning.plan.PlannedModel.base_url",
         "ktdeval.stores.mirror.Place.url",

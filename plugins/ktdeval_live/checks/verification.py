@@ -16,6 +16,12 @@ from datetime import datetime
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
+from ktdeval.runner import (
+    NOBODY,
+    TimeAuthority,
+    TrustedRoots,
+    authority_of,
+)
 from ktdeval.values import Finding
 from ktdeval_live.checks.chain_coverage import UncoveredPart, list_uncovered
 from ktdeval_live.checks.check_beginning import beginning_findings
@@ -31,12 +37,6 @@ from ktdeval_live.publication.publication_evidence import (
     test_level,
 )
 from ktdeval_live.publication.publish_chain import publications
-from ktdeval_live.publication.time_authorities import (
-    NOBODY,
-    TimeAuthority,
-    TrustedRoots,
-    authority_of,
-)
 from ktdeval_live.record.chain import RecordChain, read_chain
 from ktdeval_live.record.entrant_episode import answers
 from ktdeval_live.record.findings import make_finding

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 import ktdeval
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
+from ktdeval.runner import authority_of
 from ktdeval.stats import annualisation_problem
 from ktdeval.values import convert_value, places
 from ktdeval_live.days.clock import in_text
@@ -31,7 +32,6 @@ from ktdeval_live.page.model_costs import entry_costs
 from ktdeval_live.page.series import equity_of, intervals_of, sharpe_ends
 from ktdeval_live.publication.publication_evidence import PROVES, weakest
 from ktdeval_live.publication.publish_chain import publications
-from ktdeval_live.publication.time_authorities import authority_of
 from ktdeval_live.record.chain import DecisionKey, Gap, RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord
 from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answers

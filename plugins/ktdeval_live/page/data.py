@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from ktdeval.runner import TimeAuthority
 from ktdeval.values import Value
 from ktdeval_live.plan import Kind
 from ktdeval_live.publication.publication_evidence import Level
-from ktdeval_live.publication.time_authorities import TimeAuthority
 from ktdeval_live.record.chain import GapCause, OfDecision
 from ktdeval_live.results.card_types import DaysPart, Excess, Label, ResultPart
 

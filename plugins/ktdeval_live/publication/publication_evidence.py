@@ -9,11 +9,11 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 from ktdeval.errors import KtdevalError
+from ktdeval.runner import TrustedRoots
 from ktdeval.values import Finding, read_plain
 from ktdeval_live.days.clock import in_text, of_text
 from ktdeval_live.publication.git_history import commit_order, read_committed
 from ktdeval_live.publication.publish_chain import Publication, publication_problems, publications
-from ktdeval_live.publication.time_authorities import TrustedRoots
 from ktdeval_live.publication.time_stamps import stamp_sha256, stamp_time
 from ktdeval_live.record.append_only_file import MAX_BYTES
 from ktdeval_live.record.chain import Decided, Entry, Gap, RecordChain

@@ -23,9 +23,9 @@ from ktdeval.cards import (
     Time,
     card_schema,
 )
+from ktdeval.runner import TimeAuthority
 from ktdeval.values import Value, dumps_pretty, write_atomic
 from ktdeval_live.publication.publication_evidence import Level
-from ktdeval_live.publication.time_authorities import TimeAuthority
 
 KIND = "live"
 SCHEMA_FILE = Path(__file__).with_name("live-card-v1.json")

@@ -17,6 +17,7 @@ import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 from ktdeval.registry import Plugins
+from ktdeval.runner import NOBODY, TrustedRoots, authority_of, plan_trust
 from ktdeval.stats import (
     Sequence as ConfidenceSequence,
     asymptotic_sequence,
@@ -30,7 +31,6 @@ from ktdeval_live.days.clock import in_text
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.publication.publication_evidence import Level, evidence_level
 from ktdeval_live.publication.publish_chain import Publication, publications
-from ktdeval_live.publication.time_authorities import NOBODY, TrustedRoots, authority_of, plan_trust
 from ktdeval_live.record.chain import RecordChain
 from ktdeval_live.record.entrant_episode import EntrantMarket, answers, find_entries
 from ktdeval_live.record.folder import CARDS, LiveFolder

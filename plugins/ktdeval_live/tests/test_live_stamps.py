@@ -12,10 +12,10 @@ import pytest
 
 from ktdeval.errors import StoreError, VerificationError
 from ktdeval.registry import load_plugins
+from ktdeval.runner import authority_of
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.plan import Stamping
 from ktdeval_live.publication.publish_chain import publications
-from ktdeval_live.publication.time_authorities import authority_of
 from ktdeval_live.publication.time_stamps import stamp_head, stamp_time
 from ktdeval_live.record.folder import LiveFolder
 from support.live.live_plans import rehearsed

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from ktdeval.cards import load_card
 from ktdeval.errors import ConfigError
 from ktdeval.registry import Plugins
+from ktdeval.runner import NOBODY, authority_of, load_trust
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.commands import live
 from ktdeval_live.days.clock import of_text
@@ -23,7 +24,6 @@ from ktdeval_live.deciding.past_replay import SetClock
 from ktdeval_live.page.build_data import live_page
 from ktdeval_live.plan import Stamping
 from ktdeval_live.publication.publication_evidence import PROVES
-from ktdeval_live.publication.time_authorities import NOBODY, authority_of, load_trust
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_types import LiveCard
 from support.live.live_day import kept_day

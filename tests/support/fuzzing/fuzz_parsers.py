@@ -414,9 +414,9 @@ def _tables() -> dict[str, Parser]:
 
 
 def _services() -> dict[str, Parser]:
+    from ktdeval.runner import load_trust
+    from ktdeval.runner.records.time_stamps import certificate_of, verified_time
     from ktdeval_live.plan import Stamping
-    from ktdeval_live.publication.time_authorities import load_trust
-    from ktdeval_live.publication.time_stamps import _verified_time, certificate_of
     from ktdeval_qfinzero.access.guarded_dispatch import check_json
     from ktdeval_qfinzero.cursors import read_cursor, write_cursor
     from ktdeval_qfinzero.errors import ServiceError
@@ -454,12 +454,12 @@ def _services() -> dict[str, Parser]:
         "certificate of stamps": Parser(
             lambda data: certificate_of(text_of(data)),
             (root.encode(), of_another_version(root)),
-            ("ktdeval_live/publication/time_stamps.py",),
+            ("ktdeval/runner/records/time_stamps.py",),
         ),
         "roots that a reader trusts": Parser(
             of_file(load_trust, "roots.pem"),
             (root.encode(), of_another_version(root)),
-            ("ktdeval_live/publication/time_authorities.py",),
+            ("ktdeval/runner/records/time_authorities.py",),
         ),
         "authorities that a board trusts": Parser(
             of_file(load_trust, "board.yaml"),
@@ -467,7 +467,7 @@ def _services() -> dict[str, Parser]:
             (),
         ),
         "time stamp": Parser(
-            lambda data: _verified_time(data, "0" * 64, rule, "stamp"),
+            lambda data: verified_time(data, "0" * 64, rule, "stamp"),
             (b"\x30\x03\x02\x01\x00", b"\x30\x80\x06\x09*\x86H\x86\xf7\r\x01\x07\x02\x00\x00"),
             (),
         ),

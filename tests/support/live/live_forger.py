@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.registry import Plugins
+from ktdeval.runner import plan_trust
 from ktdeval.values import (
     decode_json,
     dumps_canonical,
@@ -27,7 +28,6 @@ from ktdeval_live.days.market_increments import Increment
 from ktdeval_live.days.market_sessions import Schedule
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.publication.publish_chain import Publication, begin_repository, publications
-from ktdeval_live.publication.time_authorities import plan_trust
 from ktdeval_live.publication.time_stamps import stamp_head, stamp_sha256
 from ktdeval_live.record.chain import NOTHING_BEFORE, Entry as Link
 from ktdeval_live.record.decision_records import DecisionRecord

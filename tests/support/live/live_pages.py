@@ -13,6 +13,7 @@ from msgspec import structs
 import ktdeval
 from ktdeval.cards import Pluggable
 from ktdeval.market import BoolArray, FloatArray
+from ktdeval.runner import TimeAuthority
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.page.build_data import EntryDays, page_entries, page_pairs
 from ktdeval_live.page.data import (
@@ -27,7 +28,6 @@ from ktdeval_live.page.data import (
 )
 from ktdeval_live.plan import LivePlan
 from ktdeval_live.publication.publication_evidence import PROVES
-from ktdeval_live.publication.time_authorities import TimeAuthority
 from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.results.card_labels import labels_of
 from ktdeval_live.results.card_types import (

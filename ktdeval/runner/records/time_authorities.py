@@ -1,7 +1,7 @@
 """Time-stamping authorities that a reader trusts.
 
-A test itself names the authority for its stamps, and its maintainer may have created that
-authority. Whether the stamps prove anything is therefore up to the reader.
+A record itself names the authority for its stamps, and its maker may have created that authority.
+Whether the stamps prove anything is therefore up to the reader.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktdeval.cards import Name, Sha256, clean
+from ktdeval.cards.fields.base_types import Name, Sha256
+from ktdeval.cards.table_types import clean
 from ktdeval.errors import ConfigError, KtdevalError
-from ktdeval.values import Value, from_plain, load_yaml, read_plain
-from ktdeval_live.plan import Stamping
-from ktdeval_live.publication.time_stamps import certificate_of, certificates_of
+from ktdeval.runner.records.time_stamps import (
+    StampAuthority,
+    certificate_of,
+    certificates_of,
+)
+from ktdeval.values.files import read_plain
+from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
 
 if TYPE_CHECKING:
     import cryptography.x509
@@ -24,7 +30,7 @@ _BOARD_SUFFIXES = (".yaml", ".yml")
 
 
 class TimeAuthority(Value, frozen=True):
-    """Authority that stamps the publications of a test, by its root certificate."""
+    """Authority that made time stamps, by its root certificate."""
 
     subject: Name  #: of the certificate, as the authority calls itself
     sha256: Sha256  #: fingerprint: SHA-256 of the certificate in DER
@@ -43,10 +49,10 @@ class TrustedRoots:
 
     fingerprints: frozenset[str] = frozenset()
 
-    def holds(self, rule: Stamping | None) -> bool:
-        """Return whether the stamps of a plan are checked against one of these roots.
+    def holds(self, rule: StampAuthority | None) -> bool:
+        """Return whether the stamps of an authority are checked against one of these roots.
 
-        Raises ConfigError if the plan's certificate is invalid.
+        Raises ConfigError if the authority's certificate is invalid.
         """
         return rule is not None and authority_of(rule).sha256 in self.fingerprints
 
@@ -57,15 +63,17 @@ readers.
 """
 
 
-def plan_trust(rule: Stamping | None) -> TrustedRoots:
-    """Return the trust of a reader who trusts the plan's authority. Raises ConfigError."""
+def plan_trust(rule: StampAuthority | None) -> TrustedRoots:
+    """Return the trust of a reader who trusts the authority that a record names. Raises
+    ConfigError.
+    """
     if rule is None:
         return NOBODY
     return TrustedRoots(frozenset([authority_of(rule).sha256]))
 
 
-def authority_of(rule: Stamping) -> TimeAuthority:
-    """Return a plan's authority. Raises ConfigError if its certificate is invalid."""
+def authority_of(rule: StampAuthority) -> TimeAuthority:
+    """Return an authority by its root certificate. Raises ConfigError if it is invalid."""
     certificate = certificate_of(rule.certificate)
     subject = certificate.subject.rfc4514_string() or "without a name"
     return TimeAuthority(subject=subject, sha256=_fingerprint(certificate))

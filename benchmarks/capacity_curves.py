@@ -3,7 +3,7 @@
     python benchmarks/capacity_curves.py --data shared/data [--keep FOLDER]
 
 Each rule runs once under its task's own rules, and its decisions are executed again at each capital
-with `--execution sqrt` (`ktdeval transplant`). Two markets: A-shares of the CSI300 over W1 to W10 of
+with `--execution sqrt` (`ktdeval compare transplant`). Two markets: A-shares of the CSI300 over W1 to W10 of
 `blinded_fixed_candidate`, and stocks of the NASDAQ-100 over four months of `market_blinded`, against
 the fund QQQ. There, only rules that need no more than 20 days of history are run: data begin on
 2025-06-02.
@@ -127,7 +127,7 @@ def curve(study: Study, rule: str, capitals: str, folder: Path) -> Curve:
         *("--data", study.market, "--out", run),
     )
     out = folder / f"{run.name}-transplanted"
-    silently("transplant", run, "--cash", capitals, "--execution", "sqrt", "--out", out)
+    silently("compare", "transplant", run, "--cash", capitals, "--execution", "sqrt", "--out", out)
     file = load_transplant(out)
     costs = tuple(spread_and_impact_bps(line, out) for line in file.lines)
 

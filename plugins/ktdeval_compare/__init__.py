@@ -1,6 +1,4 @@
-"""Manifest for the commands on cards: `compare`, `demo`, `fork`, `paper figure`, `paper table` and
-`transplant`.
-"""
+"""Manifest for the commands on cards: `compare`, `demo`, `fork`, `paper figure` and `paper table`."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ _COMMANDS = {
         "declined under a mask."
     ),
     "compare power": "Report which differences a plan of windows and seeds can detect, before it is run.",
-    "transplant": (
+    "compare transplant": (
         "Execute a run's decisions again with other capitals and costs: at which size does the "
         "edge vanish?"
     ),
@@ -44,7 +42,6 @@ _GROUPS = {
     "fork": ("compare",),
     "paper figure": ("papers",),
     "paper table": ("papers",),
-    "transplant": ("compare",),
 }
 _ELSEWHERE = {
     "compare cutoff": "cutoffs.study:cutoff",
@@ -53,7 +50,7 @@ _ELSEWHERE = {
     "paper figure": "papers.figure_command:figure",
     "compare power": "plans.power_command:power",
     "paper table": "papers.table_command:table",
-    "transplant": "transplants.transplant_command:transplant",
+    "compare transplant": "transplants.transplant_command:transplant",
 }
 #: Commands that are also functions in `ktdeval`, with the function names
 _FUNCTIONS = {

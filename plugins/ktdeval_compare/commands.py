@@ -105,7 +105,7 @@ class AgentsOptions(TaskOptions, MetricTestOptions, JsonOptions):
     at: str | None = flag(
         None,
         metavar="CASH",
-        help="compare the runs as executed by `ktdeval transplant` at this capital, such as 1e8",
+        help="compare the runs as executed by `ktdeval compare transplant` at this capital, such as 1e8",
     )
 
 

@@ -182,4 +182,4 @@ class JudgeFile(Value):
 
 def load_judgement(folder: Path) -> JudgeFile:
     """Read the document of a judgement. Raises StoreError if it is missing or not readable."""
-    return load_result(folder, JUDGEMENT, JudgeFile, FORMAT)
+    return load_result(folder, JUDGEMENT, JudgeFile, FORMAT, "judge")

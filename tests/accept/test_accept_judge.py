@@ -83,7 +83,7 @@ def test_luck_counts_the_tries_of_a_study(folder: Path, terminal: Terminal) -> N
 def test_it_is_executed_again_at_other_capitals(
     run: Path, folder: Path, terminal: Terminal
 ) -> None:
-    words = ("transplant", run, "--cash", "1e6,1e8", "--out", folder / "at", "--json")
+    words = ("compare", "transplant", run, "--cash", "1e6,1e8", "--out", folder / "at", "--json")
     lines = json.loads(terminal.out(*words))["lines"]
     assert [line["capital"] for line in lines] == [1_000_000, 100_000_000]
 

@@ -121,4 +121,4 @@ def fork_beside(run: Path) -> Path:
 
 def load_fork(folder: Path) -> ForkFile:
     """Read the `fork.json` of a fork. Raises StoreError if it is missing or unreadable."""
-    return load_result(folder, FORK, ForkFile, FORMAT)
+    return load_result(folder, FORK, ForkFile, FORMAT, "fork")

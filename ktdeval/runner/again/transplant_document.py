@@ -120,7 +120,7 @@ class BreakEven(Value):
 
 
 class TransplantFile(Value):
-    """Result of `ktdeval transplant` (`transplant.json`)."""
+    """Result of `ktdeval compare transplant` (`transplant.json`)."""
 
     version: int
     run: str  #: name of the run's folder
@@ -155,7 +155,7 @@ def transplant_beside(run: Path) -> Path:
 
 def load_transplant(folder: Path) -> TransplantFile:
     """Read a transplant's `transplant.json`. Raises StoreError if it is missing or unreadable."""
-    return load_result(folder, TRANSPLANT, TransplantFile, FORMAT)
+    return load_result(folder, TRANSPLANT, TransplantFile, FORMAT, "compare transplant")
 
 
 def known_transplant(run: Path) -> TransplantFile | None:
@@ -193,6 +193,6 @@ def transplanted_at(path: Path, capital: int) -> Path:
     tried = sorted(int(each.name) for each in folder.glob("at/*") if each.name.isdigit())
     has = f"it has {', '.join(f'{each:,}' for each in tried)}" if tried else "it has none"
     raise UsageError(
-        f"{path}: no transplant at {capital:,} ({has}); create one with `ktdeval transplant RUN"
-        f" --cash {capital}`"
+        f"{path}: no transplant at {capital:,} ({has}); create one with"
+        f" `ktdeval compare transplant RUN --cash {capital}`"
     )

@@ -17,10 +17,12 @@ from ktdeval.values.typed_json import Value, decode_json
 Document = TypeVar("Document", bound=Value)
 
 
-def load_result(folder: Path, name: str, type_: type[Document], form: str) -> Document:
+def load_result(
+    folder: Path, name: str, type_: type[Document], form: str, command: str
+) -> Document:
     """Read the document `name` in a folder.
 
-    `form`: the document's format, which is also the name of the command that writes it. Raises
+    `form`: the document's format. `command`: the command that writes it, such as `judge`. Raises
     StoreError if the document is missing or unreadable.
     """
     path = folder / name
@@ -33,5 +35,5 @@ def load_result(folder: Path, name: str, type_: type[Document], form: str) -> Do
 
     head = decode_json(data, dict[str, msgspec.Raw], where)
     version = stated_version(head, str(path))
-    check_version(form, version, path, f"run `ktdeval {form}` again")
+    check_version(form, version, path, f"run `ktdeval {command}` again")
     return decode_json(data, type_, where)

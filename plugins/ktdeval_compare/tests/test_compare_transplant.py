@@ -1,4 +1,4 @@
-"""`ktdeval transplant` and `compare agents --at`, on runs of builtin models on the embedded market."""
+"""`ktdeval compare transplant` and `compare agents --at`, on runs of builtin models on the embedded market."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def made(runs: Path, terminal: Terminal) -> dict[str, Any]:
     out = runs / "momentum-transplanted"
     if not out.exists():
         for model in ("momentum", "equal_weight"):
-            terminal.call("transplant", runs / model, "--cash", CAPITALS, "--execution", "sqrt")
+            terminal.call(
+                "compare", "transplant", runs / model, "--cash", CAPITALS, "--execution", "sqrt"
+            )
 
     report: dict[str, Any] = json.loads((out / "transplant.json").read_text())
     return report
@@ -102,7 +104,7 @@ def test_returns_where_most_of_what_was_ordered_is_not_filled_are_withheld(
     assert large["turnover"]["value"] is not None
     assert large["costs"]["execution"] > 0
 
-    shown = terminal.text("transplant", runs / "momentum-transplanted")
+    shown = terminal.text("compare", "transplant", runs / "momentum-transplanted")
     assert f"10,000,000,000: {reason}" in shown
 
     refused = terminal.error("compare", "agents", runs / "momentum", "--at", "1e10")
@@ -119,7 +121,7 @@ def test_no_return_of_a_few_days_is_made_one_of_a_year(
         "a return of at most 4 days, less than half a year, is not annualised"
     )
     assert f"a year: {line['reason']}" in terminal.text(
-        "transplant", runs / "momentum-transplanted"
+        "compare", "transplant", runs / "momentum-transplanted"
     )
 
 
@@ -135,7 +137,7 @@ def test_a_planted_half_spread_is_what_the_benchmark_reads_off_the_ledgers(
     runs: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
     words = ("--cash", "1e7,1e8", "--execution", "none", "--spread", "200", "--out", tmp_path)
-    terminal.call("transplant", runs / "momentum", *words)
+    terminal.call("compare", "transplant", runs / "momentum", *words)
 
     for line in not_empty(load_transplant(tmp_path).lines):
         found = spread_and_impact_bps(line, tmp_path)
@@ -147,12 +149,15 @@ def test_a_planted_half_spread_is_what_the_benchmark_reads_off_the_ledgers(
 def test_the_text_names_costs_break_even_and_other_states(
     made: dict[str, Any], runs: Path, terminal: Terminal
 ) -> None:
-    shown = terminal.text("transplant", runs / "momentum-transplanted")
+    shown = terminal.text("compare", "transplant", runs / "momentum-transplanted")
     assert "the decisions of builtin/momentum (momentum), executed again without the model" in shown
     assert f"{TASK}: execution sqrt (half_spread_bps 2.08, impact 0.604, " in shown
     assert "break-even by selection net of costs: " in shown
     assert "never ranked" in shown
-    assert json.loads(terminal.text("transplant", runs / "momentum-transplanted", "--json")) == made
+    assert (
+        json.loads(terminal.text("compare", "transplant", runs / "momentum-transplanted", "--json"))
+        == made
+    )
 
 
 @pytest.mark.slow
@@ -198,7 +203,7 @@ def test_a_transplant_is_no_run_and_is_replaced_whole(
 
     out = tmp_path / "out"
     for capital in ("1e6", "1e7"):
-        terminal.text("transplant", runs / "momentum", "--cash", capital, "--out", out)
+        terminal.text("compare", "transplant", runs / "momentum", "--cash", capital, "--out", out)
 
     assert [line.capital for line in load_transplant(out).lines] == [10**7]
     assert [path.name for path in (out / "at").iterdir()] == ["10000000"]
@@ -232,7 +237,9 @@ def test_a_capital_may_be_written_with_an_exponent(text: str, capital: int) -> N
 def test_a_setting_that_does_not_fit_is_refused_in_one_line(
     words: tuple[str, ...], message: str, runs: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
-    refused = terminal.error("transplant", runs / "momentum", *words, "--out", tmp_path / "out")
+    refused = terminal.error(
+        "compare", "transplant", runs / "momentum", *words, "--out", tmp_path / "out"
+    )
     assert message in refused
     assert not (tmp_path / "out").exists()
 

@@ -72,7 +72,9 @@ def test_orders_for_no_asset_are_listed_and_count_as_ordered(
 
     note = "not read, because the text names no asset of that day: BUY 'asset_xyz'"
     own = ("--plugin", plugin, "--json")
-    transplanted = terminal.out("transplant", tmp_path / "run", "--cash", "1e6,1e7", *own)
+    transplanted = terminal.out(
+        "compare", "transplant", tmp_path / "run", "--cash", "1e6,1e7", *own
+    )
     assert f"2 orders {note} × 2" in transplanted
     assert '"filled_share": 0.0' in transplanted
     assert note in terminal.out("fork", tmp_path / "run", *own)

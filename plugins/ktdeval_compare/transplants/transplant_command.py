@@ -1,4 +1,4 @@
-"""`ktdeval transplant`: execute a run's decisions again with different capital and costs."""
+"""`ktdeval compare transplant`: execute a run's decisions again with different capital and costs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ktdeval.cli import (
 
 @dataclass(frozen=True, kw_only=True)
 class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
-    """Options for `transplant`."""
+    """Options for `compare transplant`."""
 
     cash: tuple[str, ...] = flag(
         (),
@@ -54,7 +54,7 @@ class TransplantOptions(MarketOptions, PluginOptions, JsonOptions):
     )
 
 
-@example("ktdeval transplant ktdeval-runs/a --cash 1e6,1e7,1e8,1e9 --execution sqrt")
+@example("ktdeval compare transplant ktdeval-runs/a --cash 1e6,1e7,1e8,1e9 --execution sqrt")
 @click.command()
 @click.argument("run", type=RunPath(), metavar="RUN")
 @options_of(TransplantOptions)

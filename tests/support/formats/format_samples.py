@@ -38,7 +38,7 @@ OPENED_BY = {
     "board": ("leaderboard", "check", "{}/board"),
     "forward test": ("live", "status", "{}/test"),
     "market": ("data", "info", "{}/market"),
-    "transplant": ("transplant", "{}/run-transplanted"),
+    "transplant": ("compare", "transplant", "{}/run-transplanted"),
     "fork": ("fork", "{}/run-fork"),
     "judge": ("judge", "{}/judged"),
 }
@@ -91,7 +91,7 @@ def _make_all(work: Path) -> dict[str, list[str]]:
         "run", "--model", "builtin/hold", *_TASK, "--mask-key", KEY, "--out", "run", "--quiet",
         cwd=work,
     )  # fmt: skip
-    _run("transplant", "run", "--cash", "1e6", cwd=work)
+    _run("compare", "transplant", "run", "--cash", "1e6", cwd=work)
     _run("fork", "run", cwd=work)
     weights = REPOSITORY / "examples" / "judge" / "weights.csv"
     _run("judge", weights, "--data", "synthetic", "--out", "judged", cwd=work)

@@ -150,7 +150,7 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
     by episodes with exactly the same durations.
     """
     seen: set[str] = set()
-    for path in runs_beside(run):
+    for path in runs_beside(run.path):
         try:
             other = RunFolder.load(path)
         except KtdevalError:

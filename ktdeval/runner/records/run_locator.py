@@ -10,7 +10,6 @@ from typing import Any
 
 from ktdeval.errors import StoreError
 from ktdeval.runner.records.run_file_names import CARDS, MANIFEST
-from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.url_run import RemoteRun, remote_run, remote_run_at
 from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror import Mirror, is_url, open_mirror
@@ -71,20 +70,20 @@ def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
     return paths
 
 
-def runs_beside(run: RunFolder) -> list[Path]:
-    """Return the folders with a manifest next to a run, including the run's own folder.
+def runs_beside(run: Path) -> list[Path]:
+    """Return the folders with a manifest next to a run's folder, including that folder.
 
     At a URL, these are the run's siblings, found with a single listing of everything below the
     parent.
     """
-    remote = remote_run_at(run.path)
+    remote = remote_run_at(run)
     if remote is None:
-        manifests = run.path.resolve().parent.glob(f"*/{MANIFEST}")
+        manifests = run.resolve().parent.glob(f"*/{MANIFEST}")
         return sorted(manifest.parent for manifest in manifests)
 
     above, _, name = f"{remote.mirror.url}/{remote.prefix}".rstrip("/").rpartition("/")
     if above.endswith("/") or not name:  # a run at the root of a bucket has no siblings
-        return [run.path]
+        return [run]
 
     mirror = open_mirror(above, "read")
     folders = [key.partition("/")[0] for key in mirror.stats() if _is_manifest_of_child(key)]

@@ -10,6 +10,7 @@ from ktdeval.calls.batch_api import (
     CANCELLED as CANCELLED,
     EXPIRED as EXPIRED,
     Batches as Batches,
+    BatchId as BatchId,
     BatchResults as BatchResults,
     BatchState as BatchState,
     BatchTag as BatchTag,
@@ -91,4 +92,4 @@ from ktdeval.calls.served_model_name import (
     served_text as served_text,
 )
 from ktdeval.calls.stop_flag import Fence as Fence, StopSignal as StopSignal
-from ktdeval.calls.submitted_batches import BATCHES as BATCHES, BatchId as BatchId
+from ktdeval.calls.submitted_batches import BATCHES as BATCHES

@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, cast
+from typing import Annotated, Protocol, cast
+
+from msgspec import Meta
 
 from ktdeval.calls.prices import Price
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.chat_messages import ModelRequest, Reply
 from ktdeval.harness.traits import model_traits
+
+BatchId = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
+"""Provider's id of a batch; it becomes a part of URLs."""
 
 EXPIRED = "batch_expired"
 CANCELLED = "batch_cancelled"

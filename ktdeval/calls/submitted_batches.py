@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
-from ktdeval.calls.batch_api import BatchTag
+from ktdeval.calls.batch_api import BatchId, BatchTag
 from ktdeval.calls.call_log import CallPosition
 from ktdeval.calls.record import KEY_DIGITS
 from ktdeval.errors import wrap_os_error
@@ -21,9 +21,6 @@ from ktdeval.values.strict_json import dumps_pretty
 from ktdeval.values.typed_json import Value, decode_json, to_plain
 
 BATCHES = "batches.json"  #: name of the file in a run's folder
-
-BatchId = Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
-"""Provider's id of a batch; it becomes a part of URLs."""
 
 _TIME = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$"
 

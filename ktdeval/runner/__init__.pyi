@@ -124,13 +124,15 @@ from ktdeval.runner.records.leaderboard_registration import (
     registered_options as registered_options,
 )
 from ktdeval.runner.records.ledger_file import load_ledger as load_ledger, load_table as load_table
-from ktdeval.runner.records.registered_question import (
+from ktdeval.runner.records.question_answers import (
     Answer as Answer,
-    Question as Question,
-    SequentialRule as SequentialRule,
     answer as answer,
     last_look as last_look,
     shared_days as shared_days,
+)
+from ktdeval.runner.records.registered_question import (
+    Question as Question,
+    SequentialRule as SequentialRule,
 )
 from ktdeval.runner.records.result_documents import load_result as load_result
 from ktdeval.runner.records.run_file_names import (

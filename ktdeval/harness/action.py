@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
 from ktdeval.harness.reading import is_no_arguments, with_side_words
 from ktdeval.harness.step_schema import is_compilable, orders_of
+from ktdeval.harness.submission_form import SubmissionForm, SubmissionReading
 from ktdeval.market.venues.venue import MAX_PRICE, FillRule
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
@@ -151,48 +150,6 @@ def _with_limit(order: Schema, about: str) -> Schema:
         "description": "Price of one share that a BUY does not exceed and a SELL does not fall below.",
     }
     return limited
-
-
-@dataclass(frozen=True, slots=True)
-class SubmissionReading:
-    """A submission, with counts made while it was read."""
-
-    submission: Submission  #: the orders, or the feedback
-    #: number of hidden identities used as `stock_id`, including those in an invalid submission
-    unmask_attempts: int = 0
-    unknown_assets: int = 0  #: number of orders whose `stock_id` is not a known asset
-
-
-class SubmissionForm(ABC):
-    """Form of a submission, and its reader. A submission is an action in trading, and an answer in
-    scoring.
-    """
-
-    tool: ToolSpec
-
-    @abstractmethod
-    def read(self, text: str) -> SubmissionReading:
-        """Return the submission in `text`. Any text can be read."""
-
-    def tool_for(self, _state: ObservedState, _researches: bool, /) -> ToolSpec:
-        """Return the submit tool for a step that shows `state`. It is the same tool at every step,
-        unless a form includes rules specific to the step. `researches` means that research tools
-        may show more assets than `state`.
-        """
-        return self.tool
-
-    def step_schema(self, _state: ObservedState, _researches: bool, /) -> Schema | None:
-        """Return a narrower schema for the arguments of the submit tool in a step; None (the
-        default) if there is none. A server may hold a reply to it, but no prompt shows it: tools
-        come first in a request, so a schema that changes every day would end all reuse of prompts.
-        """
-        return None
-
-    def arguments_of(self, _text: str, /) -> str | None:
-        """Return the arguments of the submit tool if a reply without a tool call can be read as a
-        submission. Returns None (the default) if the form does not accept plain text.
-        """
-        return None
 
 
 class ActionForm(SubmissionForm):

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.chat_messages import CallParams, Model, Opaque, ToolSpec
 from ktdeval.harness.external_acts import NOT_A_RUN, Outside
+from ktdeval.harness.submission_form import SubmissionForm
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens

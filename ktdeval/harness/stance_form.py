@@ -16,8 +16,6 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness.action import (
     SUBMIT_TOOL,
-    SubmissionForm,
-    SubmissionReading,
     count_attempts,
     problem,
     read_valid,
@@ -26,6 +24,7 @@ from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.reading import with_side_words
 from ktdeval.harness.step_schema import decisions_of, with_schema
+from ktdeval.harness.submission_form import SubmissionForm, SubmissionReading
 from ktdeval.market.venues.venue import Fees
 from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState

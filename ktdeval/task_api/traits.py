@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import Lesson
+from ktdeval.harness.submission_form import SubmissionForm
 from ktdeval.harness.traits import stated_traits
 from ktdeval.market.rules.calendar import Window
 from ktdeval.market.snapshots.snapshot import MarketView

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ktdeval.attribution.style_factor_panel import factor_history
-from ktdeval.harness.action import ActionForm, SubmissionForm
+from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Decision, Lesson
 from ktdeval.harness.predictor_scores import FactorHistory
 from ktdeval.harness.step_session import GuardedSession, TranscriptEntry
+from ktdeval.harness.submission_form import SubmissionForm
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketView
 from ktdeval.masking.lens import Lens

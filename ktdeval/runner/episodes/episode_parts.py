@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ktdeval.harness.action import SubmissionForm
 from ktdeval.harness.agent import Agent
 from ktdeval.harness.chat_messages import CallParams, Model
 from ktdeval.harness.external_acts import NOT_A_RUN, Outside
 from ktdeval.harness.session_parts import SessionParts
+from ktdeval.harness.submission_form import SubmissionForm
 from ktdeval.harness.tool_definition import Tool
 from ktdeval.harness.traits import close_agent
 from ktdeval.market.rules.calendar import window_rows

@@ -86,6 +86,11 @@ from ktdeval.stats.metric import (
     is_never as is_never,
     never_in as never_in,
 )
+from ktdeval.stats.metric_panel import (
+    DIAGNOSTICS as DIAGNOSTICS,
+    PANEL_FAMILIES as PANEL_FAMILIES,
+    panel_metric as panel_metric,
+)
 from ktdeval.stats.paired import (
     EXACT_UP_TO as EXACT_UP_TO,
     NULL_DRAWS as NULL_DRAWS,
@@ -104,11 +109,8 @@ from ktdeval.stats.paired import (
     signed_rank as signed_rank,
 )
 from ktdeval.stats.performance_metrics import (
-    DIAGNOSTICS as DIAGNOSTICS,
-    PANEL_FAMILIES as PANEL_FAMILIES,
     benchmark_levels as benchmark_levels,
     benchmark_problem as benchmark_problem,
-    panel_metric as panel_metric,
 )
 from ktdeval.stats.random_traders import (
     EnvelopeSettings as EnvelopeSettings,

@@ -6,20 +6,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
-from ktdeval.errors import UsageError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.masking.lens import Lens
-from ktdeval.masking.mask_config import MaskConfig, MaskKind
-from ktdeval.masking.prose import TextMask
-from ktdeval.stats import calibration, series, sharpe_significance
-from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, built_in
+from ktdeval.stats import series
+from ktdeval.stats.metric import MetricValue, RuleSet, built_in
 from ktdeval.stats.series import (
     Series,
     day_rows,
@@ -30,31 +24,6 @@ from ktdeval.stats.series import (
 )
 from ktdeval.trading.ledger import CONSTRAINT_AFTER_RETRIES, Ledger, StepRecord
 from ktdeval.trading.types import DECIDED
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.typed_json import convert_value
-
-PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
-    "behaviour": ("turnover", "hhi", "cash_ratio", "abstention_rate"),
-    "reliability and calibration": ("parse_failure_rate", "ece"),
-}  #: the headline panel by family, in the paper's order
-
-DIAGNOSTICS: tuple[str, ...] = (
-    "tool_validity_rate",
-    "brier",
-    "unmask_attempts",
-    "decision_coverage",
-    "brier_reliability",
-    "brier_resolution",
-    "brier_uncertainty",
-    "ece_debiased",
-    "reliability_debiased",
-    "psr",
-    "min_track_record",
-    "documents_withheld",
-    "sortino",
-)
-"""Metrics recorded in addition to the panel."""
 
 ANNUALISED = ("sharpe", "sortino", "information_ratio", "turnover", "min_track_record")
 """Metrics whose formula contains the number of days a year, which depends on the market's
@@ -346,79 +315,3 @@ def tool_validity_rate(ledger: Ledger) -> MetricValue:
 def unmask_attempts(ledger: Ledger) -> float:
     """Number of real codes, names and dates that the model wrote although the mask hides them."""
     return sum(step.unmask_attempts for step in ledger.steps)
-
-
-class _Masked(Struct):
-    """The part of an episode's spec that determines the mask kind."""
-
-    mask: MaskKind
-
-
-@built_in
-def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Fraction of the documents that became known by the decision closes which the mask can't show
-    safely; the detail counts them. Whether a text can be shown depends only on the market, the kind
-    of mask and the day, never on seed, key or model.
-    """
-    if not len(market.documents):
-        return "the market has no documents"
-
-    days = [market.day_index(step.decided_on) for step in ledger.steps]
-    if not days:
-        return "no steps"
-
-    mask = MaskConfig(convert_value(ledger.spec, _Masked).mask)
-    texts = TextMask(Lens(mask, 0, market, days[0]), market)
-    known = 0
-    withheld = 0
-    for day in days:
-        documents = market.as_of(day).documents
-        rows = documents.rows(1).tolist()
-        known += len(rows)
-        withheld += sum(texts.show(documents[row], day) is None for row in rows)
-
-    if not known:
-        return "no document became known at the closes of the decisions"
-
-    return replace(
-        make_value(withheld / known, known), detail={"known": known, "withheld": withheld}
-    )
-
-
-def _built_in_metrics() -> Mapping[str, FunctionMetric]:
-    """Return the metrics defined in this module, `calibration` and `sharpe_significance`, keyed by
-    name.
-    """
-    metrics: dict[str, FunctionMetric] = {}
-    for namespace in (globals(), vars(calibration), vars(sharpe_significance)):
-        for value in tuple(namespace.values()):
-            if isinstance(value, FunctionMetric):
-                metrics[value.name] = value
-
-    return metrics
-
-
-_METRICS = _built_in_metrics()
-
-
-def panel_metrics() -> list[Metric]:
-    """Return the ten headline metrics by family, then the diagnostic metrics; new objects on each
-    call.
-    """
-    headline: list[str] = []
-    for names in PANEL_FAMILIES.values():
-        headline += names
-
-    metrics: list[Metric] = [replace(_METRICS[name], headline=True) for name in headline]
-    metrics += [replace(_METRICS[name], headline=False) for name in DIAGNOSTICS]
-    return metrics
-
-
-def panel_metric(name: str) -> Metric:
-    """Return a metric of the panel or a diagnostic metric. Raises UsageError if the name
-    is unknown.
-    """
-    for metric in panel_metrics():
-        if metric.name == name:
-            return metric
-    raise UsageError(f"no panel metric {name!r}{near_matches(name, _METRICS)}")

@@ -20,8 +20,8 @@ from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.calibration import judged_orders
 from ktdeval.stats.factorial_effects import estimate_mean
+from ktdeval.stats.metric_panel import panel_metric, panel_metrics
 from ktdeval.stats.paired import signed_rank
-from ktdeval.stats.performance_metrics import panel_metric, panel_metrics
 from ktdeval.stats.series import automatic_lags, newey_west_mean
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.ledger import Ledger

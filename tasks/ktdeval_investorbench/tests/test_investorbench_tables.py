@@ -22,7 +22,7 @@ from scipy import stats as scipy_stats
 from ktdeval.cards import validate_card
 from ktdeval.errors import KtdevalError
 from ktdeval.runner.records.ledger_file import encode_ledger
-from ktdeval.stats.performance_metrics import panel_metrics
+from ktdeval.stats.metric_panel import panel_metrics
 from ktdeval.task_api import Window
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import content_hash, dumps_pretty, file_sha256, from_plain

@@ -20,7 +20,7 @@ from ktdeval.cards.fields.episode_parts import Served
 from ktdeval.cards.fields.fact_types import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.stats.performance_metrics import panel_metrics
+from ktdeval.stats.metric_panel import panel_metrics
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values import from_plain

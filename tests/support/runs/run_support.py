@@ -61,7 +61,7 @@ _PRELOADED = [
     "ktdeval_ktdfin.tools",
     "ktdeval_builtin.attribution_metrics",
     "ktdeval_models.builtin_models",
-    "ktdeval.stats.performance_metrics",
+    "ktdeval.stats.metric_panel",
     "support.runs.run_support",
     "yaml",
     "support.runs.warm_commands",

@@ -27,7 +27,7 @@ from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
 from ktdeval.errors import CardError, PluginError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.stats.metric import MetricValue
-from ktdeval.stats.performance_metrics import panel_metric, panel_metrics
+from ktdeval.stats.metric_panel import panel_metric, panel_metrics
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import Score
 from ktdeval.values import content_hash, dumps_pretty

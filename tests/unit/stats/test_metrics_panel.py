@@ -27,9 +27,9 @@ from ktdeval.errors import PluginError, UsageError
 from ktdeval.market import Instrument, find_venue
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.stats import episode_intervals, performance_metrics, series
+from ktdeval.stats import episode_intervals, metric_panel, performance_metrics, series
 from ktdeval.stats.metric import RuleSet, range_problem
-from ktdeval.stats.performance_metrics import panel_metrics
+from ktdeval.stats.metric_panel import panel_metrics
 from ktdeval.testing import check_metric
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.testing.markets import SnapshotDetails, tiny_snapshot
@@ -45,7 +45,7 @@ NAVS = [1010, 1000, 900, 990, 1100]
 
 
 def compute(name: str, of: Ledger, rules: RuleSet = "strict") -> MetricValue:
-    return performance_metrics.panel_metric(name).compute(of, MARKET, rules)
+    return metric_panel.panel_metric(name).compute(of, MARKET, rules)
 
 
 def value(name: str, of: Ledger, rules: RuleSet = "strict") -> float:
@@ -169,7 +169,7 @@ def test_a_spread_below_one_minor_unit_of_the_nav_is_no_variance(name: str) -> N
     assert 0 < np.std(steady.returns, ddof=1) < steady.return_resolution
     assert steady.return_resolution == pytest.approx(1 / min(navs))
     assert (
-        performance_metrics.panel_metric(name).compute(steady, snapshot, "strict").reason
+        metric_panel.panel_metric(name).compute(steady, snapshot, "strict").reason
         == "returns have no variance"
     )
     assert episode_intervals(steady, snapshot)["sharpe"].reason == "the series has no variance"
@@ -206,7 +206,7 @@ def test_an_account_that_stood_still_has_no_ratio_to_its_benchmark() -> None:
     levels = 100.0 * np.cumprod(1 + np.random.default_rng(2).normal(0, 0.01, 44))
     still, snapshot = ledger_of_navs([100_000_000] * 43, levels.tolist())
 
-    for one in performance_metrics.panel_metrics():
+    for one in metric_panel.panel_metrics():
         if one.unit == "annualised ratio":
             assert one.compute(still, snapshot, "strict").value is None, one.name
 
@@ -233,7 +233,7 @@ NO_TEXTS = {"documents_withheld"}  # the market has none
 UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
     "no step": (
         ledger([]),
-        {metric.name for metric in performance_metrics.panel_metrics()} - {"unmask_attempts"},
+        {metric.name for metric in metric_panel.panel_metrics()} - {"unmask_attempts"},
     ),
     "one day": (
         nav_ledger([1100]),
@@ -293,8 +293,7 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
 def test_exactly_undefined_values_are_none_with_a_reason(why: str) -> None:
     of, expected = UNDEFINED[why]
     results = {
-        metric.name: metric.compute(of, MARKET, "strict")
-        for metric in performance_metrics.panel_metrics()
+        metric.name: metric.compute(of, MARKET, "strict") for metric in metric_panel.panel_metrics()
     }
 
     assert {name for name, result in results.items() if result.value is None} == expected | NO_TEXTS
@@ -304,7 +303,7 @@ def test_exactly_undefined_values_are_none_with_a_reason(why: str) -> None:
 
 @pytest.mark.parametrize("rules", RULE_SETS)
 @pytest.mark.parametrize("provenance", ["error", "fallback"])
-@pytest.mark.parametrize("name", performance_metrics.PANEL_FAMILIES["behaviour"])
+@pytest.mark.parametrize("name", metric_panel.PANEL_FAMILIES["behaviour"])
 def test_a_model_that_never_decided_has_no_behaviour(
     name: str, provenance: str, rules: RuleSet
 ) -> None:
@@ -388,7 +387,7 @@ def scaled(of: Ledger, factor: int) -> Ledger:
 def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(
     of: Ledger, factor: int, rules: RuleSet
 ) -> None:
-    for one in performance_metrics.panel_metrics():
+    for one in metric_panel.panel_metrics():
         before = one.compute(of, MARKET, rules)
         after = one.compute(scaled(of, factor), MARKET, rules)
         assert (before.reason, before.n) == (after.reason, after.n)
@@ -433,13 +432,13 @@ def test_series_formulas_equal_their_plain_numpy_forms(changes: list[float]) -> 
 
 
 def test_the_table_of_metrics_is_whole() -> None:
-    metrics = performance_metrics.panel_metrics()
+    metrics = metric_panel.panel_metrics()
     headline = [metric.name for metric in metrics if metric.headline]
 
-    assert headline == list(chain.from_iterable(performance_metrics.PANEL_FAMILIES.values()))
+    assert headline == list(chain.from_iterable(metric_panel.PANEL_FAMILIES.values()))
     assert len(headline) == 10
     assert [metric.name for metric in metrics if not metric.headline] == list(
-        performance_metrics.DIAGNOSTICS
+        metric_panel.DIAGNOSTICS
     )
 
     for one in metrics:
@@ -454,7 +453,7 @@ def test_the_table_of_metrics_is_whole() -> None:
     }, "only ratios"
 
     with pytest.raises(UsageError, match="no panel metric 'sharp'; did you mean 'sharpe'"):
-        performance_metrics.panel_metric("sharp")
+        metric_panel.panel_metric("sharp")
 
 
 def test_dividend_growth_is_the_yearly_factor_rise_without_splits() -> None:

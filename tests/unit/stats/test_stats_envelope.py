@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.stats.performance_metrics import panel_metric
+from ktdeval.stats.metric_panel import panel_metric
 from ktdeval.stats.random_trader_arrays import StepMoves
 from ktdeval.stats.random_traders import (
     EnvelopeSettings,

@@ -311,6 +311,46 @@ def random_orders(chance: random.Random, play: Play) -> Action:
     return tuple(orders)
 
 
+def with_narrow_weights(chance: random.Random, play: Play) -> Play:
+    """A play whose limit of one name is below the weights that are sold short."""
+    narrow = chance.choice((0.02, 0.05, 0.1, 0.3))
+    return play._replace(config=dataclasses.replace(play.config, max_weight=narrow))
+
+
+def sold_short(chance: random.Random, play: Play, action: Action) -> Action:
+    """The orders, some of them short sales that were sized when they were decided, or purchases
+    beyond a short.
+    """
+    orders = []
+    for order in action:
+        if order.asset is None or chance.random() < 0.5:
+            orders.append(order)
+            continue
+
+        house = play.series[order.asset].house
+        lot = int(house.lot * play.steps[order.asset])
+        shares = lot * chance.choice((1, 3, 20, 400))
+        if chance.random() < 0.6:
+            weight = chance.choice((-0.01, -0.05, -0.051, -0.1, -0.25))
+            orders.append(replace(order, side="SELL", target_weight=weight, shares=shares))
+        else:
+            orders.append(replace(order, side="BUY", target_weight=None, shares=shares))
+
+    return tuple(orders)
+
+
+def with_shorts(chance: random.Random, play: Play, holdings: dict[int, int]) -> dict[int, int]:
+    """The holdings, most of them sold short where the venue allows it."""
+    turned = {}
+    for asset, steps in holdings.items():
+        allows_shorts = play.series[asset].house.initial is not None
+        if allows_shorts and chance.random() < 0.7:
+            steps = -steps
+        turned[asset] = steps
+
+    return turned
+
+
 def random_holdings(chance: random.Random, play: Play) -> dict[int, int]:
     """Shares held at the start, odd lots among them; only of names that have had a price."""
     sizes = (0, 0, 0, 1, 30, 100, 130, 200, 2_450, 10_000)

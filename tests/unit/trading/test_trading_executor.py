@@ -858,6 +858,52 @@ def test_a_short_sale_needs_cash_for_its_margin_and_its_fee(
     assert ends(settled) == [end]
 
 
+@pytest.mark.parametrize(
+    ("cash", "end"), [(30_000, ("filled", None, 3)), (29_999, ("rejected", "cash", 0))]
+)
+def test_a_buy_beyond_a_short_leaves_the_margin_of_the_other_short(
+    cash: int, end: tuple[str, str | None, int]
+) -> None:
+    """Three shares cost 150; the other two, sold short, keep 150."""
+    market = market_of("us_equity", "us_equity", opens=[[50, 50], [50, 50]])
+    day = MarketTape.from_snapshot(market, dataclasses.replace(ROOMY, venue=SINGLE_SHARES)).day(1)
+    shorts = {0: Position(-2), 1: Position(-2)}
+
+    settled = settle(Account(cash, shorts), day, (order(0, "BUY", 3),), 0)
+
+    assert ends(settled) == [end]
+
+
+@pytest.mark.parametrize(
+    ("weight", "end"),
+    [(-0.1, ("filled", None, 20)), (-0.11, ("rejected", "weight_limit", 0))],
+)
+def test_a_short_that_was_sized_at_the_decision_has_the_weight_limit_of_a_holding(
+    weight: float, end: tuple[str, str | None, int]
+) -> None:
+    market = market_of("us_equity", opens=[[50], [50]])
+    config = dataclasses.replace(ROOMY, venue=SINGLE_SHARES, max_weight=0.1)
+    day = MarketTape.from_snapshot(market, config).day(1)
+
+    settled = settle(Account(1_000_000, {}), day, (order(0, "SELL", 20, weight),), 0)
+
+    assert ends(settled) == [end]
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_a_margin_call_closes_the_largest_short_first_and_no_more_than_it_must(
+    largest: int,
+) -> None:
+    """Shorts of 50 and 150 keep 260 of the 250 there are; without the larger, 65 of 100."""
+    market = market_of("us_equity", "us_equity", opens=[[50, 50], [50, 50]])
+    day = MarketTape.from_snapshot(market, dataclasses.replace(ROOMY, venue=SINGLE_SHARES)).day(1)
+    shorts = {largest: Position(-3), 1 - largest: Position(-1)}
+
+    settled = settle(Account(25_000, shorts), day, (), 0)
+
+    assert settled.after == Account(10_000, {1 - largest: Position(-1)})
+
+
 def test_interest_is_the_same_for_every_day_after_any_number_of_nights() -> None:
     """At a price that stands, no weekend, holiday or half day shows in a charge, the cash, the NAV
     or what an order comes to.

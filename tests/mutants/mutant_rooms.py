@@ -19,9 +19,11 @@ FURTHER = {
     "trading": (
         "test_random_trader_arrays.py",
         "test_trading_reference.py",
+        "test_broker_reach.py",
         "test_execution_reference.py",
         "test_wide_ratios.py",
     ),
+    "attribution": ("test_attribution_reach.py",),
     "masking": ("test_masking_oracles.py",),
     "stats": (
         "test_stats_oracles.py",

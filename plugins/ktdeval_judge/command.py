@@ -218,10 +218,9 @@ def _judgement(decisions: Path | None, options: JudgeOptions) -> tuple[JudgeFile
 def _settings(decisions: Path | None, options: JudgeOptions) -> JudgeSettings:
     from ktdeval_judge.evidence import LuckSettings
     from ktdeval_judge.judging import JudgeSettings
+    from ktdeval_judge.readers.options import ReadOptions
 
-    return JudgeSettings(
-        decisions=decisions,
-        nav=options.nav,
+    reader = ReadOptions(
         program=options.program,
         zone=options.zone or "",
         roles={str(role): str(column) for role, column in options.map.items()},
@@ -232,24 +231,30 @@ def _settings(decisions: Path | None, options: JudgeOptions) -> JudgeSettings:
         decimal=options.decimal,
         flows=options.flows or "",
         table=options.table or "",
+        cash=None if options.cash is None else capital_of(options.cash),
+        keeps_others=options.keep_others,
+        dated=options.dated,
+    )
+    luck = LuckSettings(
+        trials=options.trials,
+        trial_sd=options.trial_sd,
+        study=options.study,
+        model=options.model,
+        cutoff=options.cutoff,
+    )
+    return JudgeSettings(
+        decisions=decisions,
+        nav=options.nav,
+        reader=reader,
         periods=_periods(options.periods),
         data=options.data,
         data_args=options.data_args,
-        cash=None if options.cash is None else capital_of(options.cash),
         venue=options.venue,
         execution=options.execution,
         changes=nest_options(options.set),
-        keeps_others=options.keep_others,
-        dated=options.dated,
         until=options.until,
         out=options.out,
-        luck=LuckSettings(
-            trials=options.trials,
-            trial_sd=options.trial_sd,
-            study=options.study,
-            model=options.model,
-            cutoff=options.cutoff,
-        ),
+        luck=luck,
     )
 
 
@@ -273,7 +278,7 @@ def _print_each(decisions: Path | None, options: JudgeOptions, column: str) -> N
     judged = []
     for settings in each_value(_settings(decisions, options), column):
         with work_shown():
-            judged.append((settings.keep[column], *judge_files(settings, plugins)))
+            judged.append((settings.reader.keep[column], *judge_files(settings, plugins)))
 
     if options.as_json:
         files = {value: to_plain(file) for value, file, _ in judged}

@@ -39,7 +39,7 @@ from ktdeval_judge.executed_document import as_int, executed_document, executed_
 from ktdeval_judge.execution import JudgeRules, execute_plan
 from ktdeval_judge.held_splits import check_held_splits
 from ktdeval_judge.market_hours import earliest_opens
-from ktdeval_judge.market_plan import Dated, MarketPlan, iso_day, market_plan
+from ktdeval_judge.market_plan import MarketPlan, iso_day, market_plan
 from ktdeval_judge.nav_only import (
     NO_MARKET,
     Days,
@@ -55,7 +55,6 @@ from ktdeval_judge.nav_only import (
 )
 from ktdeval_judge.readers import ReadOptions, read_declared, source_sha256, values_in
 from ktdeval_judge.readers.frames import RETURNS_ONLY
-from ktdeval_tables.options import Decimal
 
 USUAL_CASH = 1_000_000
 _ASSUMED_CASH = (
@@ -71,27 +70,15 @@ class JudgeSettings:
 
     decisions: Path | None = None
     nav: Path | None = None
-    program: str | None = None
-    zone: str = ""  #: IANA time zone for timestamps; if empty, the market's or the program's
-    roles: Mapping[str, str] = field(default_factory=dict)  #: role -> column, as given by the user
-    #: column -> value that rows must have to be read, or `*` if all rows are one account
-    keep: Mapping[str, str] = field(default_factory=dict)
-    code: str = ""  #: code of the asset, for a file without a code column
-    columns: tuple[str, ...] = ()  #: names of the columns of a file without a header
-    date_format: str = ""
-    decimal: Decimal = "auto"
-    flows: str = ""  #: column or file with deposits and withdrawals
-    table: str = ""  #: name of the table, for a file with several tables
+    #: what the user says of the files; for a NAV beside decisions, all but the program holds, too
+    reader: ReadOptions = field(default_factory=ReadOptions)
     #: number of returns of a NAV per year; if None, it comes from the market or from the NAV's days
     periods: float | None = None
     data: Address | None = None  #: market; if None, a NAV is judged by its returns only
     data_args: Parameters = field(default_factory=dict)
-    cash: int | None = None  #: initial cash; if None, the cash in the file or else `USUAL_CASH`
     venue: str | None = None
     execution: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
-    keeps_others: bool = False
-    dated: Dated = "decision"
     #: last day, ISO; if None, the day of the last fill or the NAV's last day
     until: str | None = None
     #: folder for the run, or for a NAV's files; if None, a NAV gets no folder
@@ -133,7 +120,8 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
             "data make`, or --data synthetic for the embedded market"
         )
 
-    cash = settings.cash or _whole(declared.cash)
+    # the user's, the file's, or else `USUAL_CASH`
+    cash = settings.reader.cash or _whole(declared.cash)
     is_cash_assumed = cash is None
     if cash is None:
         cash = USUAL_CASH
@@ -148,8 +136,8 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
         declared,
         snapshot,
         trading,
-        keeps_others=settings.keeps_others,
-        dated=settings.dated,
+        keeps_others=settings.reader.keeps_others,
+        dated=settings.reader.dated,
     )
     if settings.until is not None:
         made = _held_until(made, settings.until, snapshot)
@@ -215,7 +203,8 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
             "nothing to judge: name a file of decisions or trades, or a NAV with --nav FILE"
         )
 
-    options = _read_options(settings)
+    is_one_of_two = settings.decisions is not None and settings.nav is not None
+    options = replace(settings.reader, is_one_of_two=is_one_of_two)
     if snapshot is not None:
         zones = {venue.zone for venue in snapshot.rules.values()}
         options = replace(
@@ -249,42 +238,23 @@ def _read_declared(settings: JudgeSettings, snapshot: MarketSnapshot | None) -> 
     return replace(declared, values=values, fees=None)
 
 
-def _read_options(settings: JudgeSettings) -> ReadOptions:
-    return ReadOptions(
-        program=settings.program,
-        zone=settings.zone,
-        roles=settings.roles,
-        code=settings.code,
-        columns=settings.columns,
-        date_format=settings.date_format,
-        decimal=settings.decimal,
-        flows=settings.flows,
-        table=settings.table,
-        keep=settings.keep,
-        keeps_others=settings.keeps_others,
-        cash=settings.cash,
-        is_dated_fill=settings.dated == "fill",
-        is_one_of_two=settings.decisions is not None and settings.nav is not None,
-    )
-
-
 def each_value(settings: JudgeSettings, column: str) -> list[JudgeSettings]:
     """Return the settings for each value of a column. The results of `--out` go to one folder for
     each value. Raises DataError if no file has the column; UsageError if no file is given.
     """
-    options = replace(_read_options(settings), is_one_of_two=False)
     path = settings.decisions or settings.nav
     if path is None:
         raise UsageError(f"--by {column}: name a file of decisions or trades, or give --nav FILE")
 
     each = []
-    values = values_in(path, column, options)
+    values = values_in(path, column, settings.reader)
     for number, value in enumerate(values, start=1):
         out = settings.out
         if out is not None:
             name = re.sub(r"[^\w.-]+", "-", value).strip(".-")[:60]
             out = out / f"{number}-{name}"
-        each.append(replace(settings, keep={**settings.keep, column: value}, out=out))
+        reader = replace(settings.reader, keep={**settings.reader.keep, column: value})
+        each.append(replace(settings, reader=reader, out=out))
     return each
 
 

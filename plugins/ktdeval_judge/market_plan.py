@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,8 +19,8 @@ from ktdeval.values import near_matches
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.market_hours import market_hours
 from ktdeval_judge.plan import PLAN_VERSION, DeclaredPlan, PlanForm, PlannedDay
+from ktdeval_judge.readers.options import Dated
 
-Dated = Literal["decision", "fill"]
 MAX_WEIGHT = 1.001  #: largest sum of a day's weights that can be 1 up to rounding
 _MAX_SHOWN = 5
 _MISSED = (

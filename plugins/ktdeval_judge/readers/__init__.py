@@ -375,7 +375,7 @@ def _plain_table(file: Path, table: CellTable, options: ReadOptions) -> RoleTabl
     except DataError as error:
         raise DataError(f"{file}: {error}") from error
     clock = StampClock(options.date_format, options.zone or options.market_zone)
-    if options.is_dated_fill:
+    if options.dated == "fill":
         roles.pop("decided", None)
     for role in ("price", "shares"):
         if role in given:  # what the user names comes before a column of fills

@@ -90,7 +90,7 @@ def _equity(
     by_day = numbers.groupby(days.to_numpy()).last()
     if table.sessions:
         is_session = by_day.index.isin(table.sessions)
-        is_weekday = pd.to_datetime(by_day.index.astype(str)).dayofweek < _SATURDAY
+        is_weekday = pd.to_datetime(by_day.index.astype(str)).day_of_week < _SATURDAY
         # values after the market's end are kept, so that they are refused with their day
         is_beyond = (by_day.index > table.sessions[-1]) & is_weekday
         by_day = by_day[is_session | is_beyond]

@@ -57,7 +57,7 @@ def test_targets_are_decided_on_the_day_of_the_signal(tmp_path: Path) -> None:
         for note in found.notes
     )
 
-    filled = read(tmp_path, text, ReadOptions(is_dated_fill=True))
+    filled = read(tmp_path, text, ReadOptions(dated="fill"))
     assert filled.decisions is not None
     assert filled.decisions["day"].tolist() == [20250610, 20250625]
 

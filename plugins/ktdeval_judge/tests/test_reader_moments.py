@@ -16,8 +16,9 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.trading import AccountConfig
-from ktdeval_judge.market_plan import Dated, MarketPlan, market_plan
+from ktdeval_judge.market_plan import MarketPlan, market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
+from ktdeval_judge.readers.options import Dated
 from support.market.trading_market import make_market
 
 CODE = "600001.SH"

@@ -28,8 +28,8 @@ def commands() -> dict[str, list[str]]:
         BASE: [sys.executable, "-c", "import click"],
         'python -c "import ktdeval"': [sys.executable, "-c", "import ktdeval"],
         "ktdeval --help": [script, "--help"],
-        "ktdeval tasks": [script, "tasks"],
-        "ktdeval models": [script, "models"],
+        "ktdeval list tasks": [script, "list", "tasks"],
+        "ktdeval list models": [script, "list", "models"],
         "ktdeval data": [script, "data"],
         "ktdeval list plugins": [script, "list", "plugins"],
     }

@@ -101,5 +101,5 @@ def _beside_loops(
 def _startup(rounds: int) -> list[Figure]:
     taken = bench_startup.measure(rounds)
     base = (bench_startup.BASE, cpu_s(taken[bench_startup.BASE]))
-    names = ("ktdeval --help", "ktdeval tasks")
+    names = ("ktdeval --help", "ktdeval list tasks")
     return [dearer("start", name, cpu_s(taken[name]), base, None, "CPU time") for name in names]

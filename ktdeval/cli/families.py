@@ -1,4 +1,4 @@
-"""Families of tasks and models, for the short listings of `ktdeval tasks` and `ktdeval models`."""
+"""Families of tasks and models, for `ktdeval list tasks` and `ktdeval list models`."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
         "Ends of names:",
         *_in_columns(meanings, width),
         "",
-        "Tasks of a family: ktdeval tasks FAMILY; all: --all",
-        "A task in full: ktdeval tasks TASK",
+        "Tasks of a family: ktdeval list tasks FAMILY; all: --all",
+        "A task in full: ktdeval list tasks TASK",
     ]
     return [_shortened_line(line, width) for line in lines]
 
@@ -145,8 +145,8 @@ def model_family_lines(specs: Sequence[Spec], width: int = WIDTH) -> list[str]:
     return [
         *lines,
         "",
-        "Models of a family: ktdeval models FAMILY; all: --all",
-        "A model's parameters: ktdeval models NAME",
+        "Models of a family: ktdeval list models FAMILY; all: --all",
+        "A model's parameters: ktdeval list models NAME",
     ]
 
 

@@ -105,8 +105,11 @@ def list_(kind: str | None, names: tuple[str, ...], options: ListingOptions) -> 
     """List what there is of a kind, or explain what NAME is.
 
     KIND: tasks, models, agents, metrics, venues, data, runners, tools, cards, plugins, commands, or
-    one that a plugin adds; without it the kinds are listed. `ktdeval tasks` and `ktdeval models`
-    are short forms.
+    one that a plugin adds; without it the kinds are listed. Tasks and models are listed by family.
+
+    NAME of a task: its resolved config, data card and sources; a family, group or glob lists its
+    tasks. NAME of a model or provider: its parameters with type, default and meaning; a family
+    lists its models.
     """
     plugins = _loaded_plugins(kind, options)
     kinds = _kind_summaries(plugins)
@@ -145,37 +148,6 @@ def _print_kinds(kinds: Mapping[str, str], as_json: bool) -> None:
         return
 
     print_table(("KIND", "SUMMARY"), kinds.items())
-
-
-# ---- short forms
-
-
-@example("ktdeval tasks")
-@click.command("tasks")
-@click.argument("names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("tasks"))
-@options_of(ListingOptions)
-def tasks(names: tuple[str, ...], options: ListingOptions) -> None:
-    """List families of tasks and what the ends of names mean: what `--tasks` takes.
-
-    With NAME, the tasks of a family, group or glob, or one task: its resolved config, with its data
-    card and its sources. The word `show` before NAME may be left out.
-    """
-    _list_kind("tasks", _loaded_plugins("tasks", options), names, options)
-
-
-@example("ktdeval models")
-@click.command("models")
-@click.argument(
-    "names", nargs=-1, metavar="[show] [NAME]…", shell_complete=complete_names("models")
-)
-@options_of(ListingOptions)
-def models(names: tuple[str, ...], options: ListingOptions) -> None:
-    """List families of models: what `--model` takes.
-
-    With NAME, the models of a family, or the parameters of a model or provider with type, default
-    and meaning. The word `show` before NAME may be left out.
-    """
-    _list_kind("models", _loaded_plugins("models", options), names, options)
 
 
 # ---- a single item in full
@@ -465,7 +437,7 @@ def _print_grouped(kind: str, specs: Sequence[Spec]) -> None:
         titled[f"{heading} ({len(rows)})"] = rows
 
     print_groups(titled)
-    click.echo(f"\none in full: ktdeval {kind} show NAME")
+    click.echo(f"\none in full: ktdeval list {kind} NAME")
 
 
 def _task_heading(spec: Spec) -> str:

@@ -347,8 +347,7 @@ class Plugins:
         if name not in specs and kind == "tasks" and (made := self._derive_task(name)):
             return made
         if name not in specs:
-            listing = kind if kind in ("tasks", "models") else f"list {kind}"
-            near = near_matches(name, specs) or f"; see `ktdeval {listing}`"
+            near = near_matches(name, specs) or f"; see `ktdeval list {kind}`"
             raise UsageError(f"unknown {_ONE_OF[kind]} {name!r}{near}{self._list_skips()}")
 
         return specs[name]
@@ -387,7 +386,7 @@ class Plugins:
         prompt or executes no orders.
         """
         if not patterns:
-            raise UsageError("no task: name one with --tasks (see `ktdeval tasks`)")
+            raise UsageError("no task: name one with --tasks (see `ktdeval list tasks`)")
 
         plain = [without_settings(pattern) for pattern in patterns]
         for pattern in filter(is_task_file, plain):
@@ -406,7 +405,7 @@ class Plugins:
 
             if not names:
                 groups = {group for spec in specs.values() for group in spec.groups}
-                near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval tasks`"
+                near = near_matches(pattern, [*specs, *groups]) or "; see `ktdeval list tasks`"
                 raise UsageError(f"no task or group matches {pattern!r}{near}{self._list_skips()}")
 
             if is_derived:
@@ -514,8 +513,8 @@ class Plugins:
 
         if slash and rest and full_name not in specs and not _has_models_of(provider, specs):
             raise UsageError(
-                f"unknown provider {provider!r:.60}{near_matches(provider, specs)}; see `ktdeval"
-                " models`, or ask any server that speaks OpenAI's Chat Completions: --model"
+                f"unknown provider {provider!r:.60}{near_matches(provider, specs)}; see"
+                " `ktdeval list models`, or ask any server that speaks OpenAI's Chat Completions: --model"
                 f" openai_compatible/{rest} --base-url https://ADDRESS/v1"
             )
 

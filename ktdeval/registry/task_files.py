@@ -413,7 +413,7 @@ def execution_spec(spec: Spec, name: str) -> Spec:
     if "trading" not in config:
         raise UsageError(
             f"task {spec.name} executes no orders, so {execution} has no effect; leave {suffix}"
-            " out, or name a trading task (see `ktdeval tasks`)"
+            " out, or name a trading task (see `ktdeval list tasks`)"
         )
 
     card = dict(config.get("data_card", {}))

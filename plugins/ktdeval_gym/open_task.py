@@ -76,7 +76,7 @@ class OpenedTask:
         task = plugins.make_task(choice.task)
         if is_scoring(task):
             raise UsageError(
-                f"task {choice.task} is not a trading task; choose one (`ktdeval tasks`)"
+                f"task {choice.task} is not a trading task; choose one (`ktdeval list tasks`)"
             )
 
         windows = choose_windows(task, tuple(choice.windows))

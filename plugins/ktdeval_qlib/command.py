@@ -20,7 +20,7 @@ from ktdeval_qlib.training_options import QlibOptions
 def qlib(models: tuple[str, ...], options: QlibOptions, **market: Any) -> None:
     """Train supervised baselines on days before those that they are evaluated on.
 
-    MODEL is a name as in `ktdeval models`, or a pattern such as 'qlib/*'. Existing trainings are
+    MODEL is a name as in `ktdeval list models`, or a pattern such as 'qlib/*'. Existing trainings are
     not repeated, so the command can be resumed. Then: ktdeval --model qlib/lightgbm --tasks
     blinded_open_research. All but qlib/linear need the extra `qlib`; a card of a trained model is
     verified without it.

@@ -98,7 +98,7 @@ def test_the_grid_on_paper_takes_calls_and_tokens_from_the_plan(tmp_path: Path) 
         "--rounds 1",
         [
             "^ktdeval --help .* ms +\\d+\\.\\d\\d x +CPU .* ms +\\d+\\.\\d\\d x$",
-            "^ktdeval tasks .* ms +\\d+\\.\\d\\d x +CPU .* ms +\\d+\\.\\d\\d x$",
+            "^ktdeval list tasks .* ms +\\d+\\.\\d\\d x +CPU .* ms +\\d+\\.\\d\\d x$",
             '^python -c "import ktdeval" .* ms +\\d+\\.\\d\\d x +CPU .* ms +\\d+\\.\\d\\d x$',
         ],
     ),

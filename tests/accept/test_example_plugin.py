@@ -70,7 +70,7 @@ def test_the_installed_example_is_found_with_all_it_offers(site: Path) -> None:
     assert entry["offers"] == offers.split()
 
     folder = EXAMPLE / "src" / "ktdeval_example"
-    from_folder = python(Path(), f"-m ktdeval tasks --all --plugin {folder}")
+    from_folder = python(Path(), f"-m ktdeval list tasks --all --plugin {folder}")
 
     assert "example_two_weeks" in from_folder.stdout
 
@@ -78,7 +78,7 @@ def test_the_installed_example_is_found_with_all_it_offers(site: Path) -> None:
 @pytest.mark.exhaustive
 def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> None:
     own, base = (
-        json.loads(python(site, f"-m ktdeval tasks show {name} --json").stdout)
+        json.loads(python(site, f"-m ktdeval list tasks {name} --json").stdout)
         for name in ("example_two_weeks", "blinded_open_research")
     )
     changed = {key for key in own if own[key] != base.get(key)}

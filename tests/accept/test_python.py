@@ -129,7 +129,7 @@ def test_python_without_assertions_gives_the_same_and_needs_docstrings(
     assert records(tmp_path / "lean") == records(tmp_path / "plain")
     assert called("-O -m ktdeval card verify plain").returncode == 0
 
-    done = called("-OO -m ktdeval tasks")
+    done = called("-OO -m ktdeval list tasks")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "python -OO removes the docstrings" in done.stderr
 

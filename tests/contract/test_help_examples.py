@@ -132,4 +132,4 @@ def test_a_long_example_is_continued_and_keeps_options_with_their_values() -> No
     ]
     joined = "".join(part.removesuffix("\\") for part in lines)
     assert shlex.split(joined) == shlex.split(line)
-    assert list(continued_lines("ktdeval tasks")) == ["  ktdeval tasks"]
+    assert list(continued_lines("ktdeval list tasks")) == ["  ktdeval list tasks"]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-COMMANDS = [["models"], ["--help"], ["list", "commands"], ["tasks", "--json"]]
+COMMANDS = [["list", "models"], ["--help"], ["list", "commands"], ["list", "tasks", "--json"]]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words))

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class RunConfig:
     """Options of `ktdeval run`. Field names are option names, with dashes for underscores."""
 
-    model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval models`)")
-    tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval tasks`)")
+    model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval list models`)")
+    tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval list tasks`)")
     agent: str = option("react", help="agent scaffold around the model (see `ktdeval list agents`)")
     model_args: Parameters = option(factory=dict, help="parameters of the model")
     agent_args: Parameters = option(factory=dict, help="parameters of the agent")
@@ -325,9 +325,9 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
     for name, example in _STAND_INS.items():
         if not values.get(name):
             text = example if isinstance(example, str) else example[0]
+            one = name.removesuffix("s")
             raise UsageError(
-                f"no {name.removesuffix('s')} given; choose one with --{name} {text} (see `ktdeval"
-                f" {name.removesuffix('s')}s`)"
+                f"no {one} given; choose one with --{name} {text} (see `ktdeval list {one}s`)"
             )
 
     return build(RunConfig, values, "options")

@@ -25,7 +25,7 @@ def ktdeval_task(  # noqa: PLR0913 - each is an argument -T of Inspect
     """Evaluate a model on a task of ktdeval; each episode is a sample.
 
     Args:
-        task: Name of one task, as `ktdeval tasks` lists them.
+        task: Name of one task, as `ktdeval list tasks` lists them.
         windows: Windows of a trading task, separated by commas; all of them by default.
         seeds: Number of seeds of each window.
         limit: Most steps of an episode (days, or questions).

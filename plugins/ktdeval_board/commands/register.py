@@ -96,7 +96,9 @@ def register(context: click.Context, /, options: RegisterOptions) -> None:
     """
     system = _system_of(options)
     if not system.get("model"):
-        raise UsageError("no model is named; give --model PROVIDER/NAME (see `ktdeval models`)")
+        raise UsageError(
+            "no model is named; give --model PROVIDER/NAME (see `ktdeval list models`)"
+        )
     if not (options.submitter and options.contact):
         raise UsageError("give --submitter NAME and --contact ADDRESS")
 

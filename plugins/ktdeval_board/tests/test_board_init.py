@@ -251,7 +251,7 @@ ConfigError: FOLDER/deep/board/board.yaml: name: expected `str` of lower-case le
 ConfigError: FOLDER/deep/board/board.yaml: url: expected an address that begins with https://
 ConfigError: title: expected one line of printable text
 ConfigError: FOLDER/deep/board/board.yaml: title: expected one line of text
-UsageError: no task: name one with --tasks (see `ktdeval tasks`)
+UsageError: no task: name one with --tasks (see `ktdeval list tasks`)
 UsageError: certificate: required needs the attackers that count, such as attackers: [openai/gpt-4.1]
 UsageError: attackers: apply to required certificates only; add certificate: required
 ConfigError: snapshot small has 7 training days before 2024-03-01, but 20 are needed: the supervised baseline can't be trained on it; leave it out of the board's baselines

@@ -57,7 +57,7 @@ _OWN_OPTIONS = (
 class PlannedModel(Value):
     """A model in a grid."""
 
-    name: str  #: PROVIDER/NAME, as listed by `ktdeval models`
+    name: str  #: PROVIDER/NAME, as listed by `ktdeval list models`
     args: Arguments = msgspec.field(default_factory=dict)
     base_url: Address | None = None  #: address of the model's server
     #: US dollars per million tokens: input, output, cache_read, cache_write

@@ -59,7 +59,7 @@ class PlanOptions:
 
     models: tuple[str, ...] = flag(
         (),
-        help="models: PROVIDER/NAME or PROVIDER/NAME(option=…) (see `ktdeval models`)",
+        help="models: PROVIDER/NAME or PROVIDER/NAME(option=…) (see `ktdeval list models`)",
         type=_EachText(),
         metavar="MODEL,…",
     )

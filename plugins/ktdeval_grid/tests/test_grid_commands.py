@@ -84,7 +84,7 @@ Launch:
     --json            print one JSON object a line: launch, units, end
     --detach          run in the background, with a log in the folder
     -y, --yes         do not ask before money is spent
-    --models MODEL,…  models: PROVIDER/NAME or PROVIDER/NAME(option=…) (see `ktdeval models`)
+    --models MODEL,…  models: PROVIDER/NAME or PROVIDER/NAME(option=…) (see `ktdeval list models`)
     --agents AGENT,…  agents, NAME or NAME(option=value,…) (see `ktdeval list agents`) [default:
                       react]
     --prune PRUNE,…   pruning rules that leave out cells (see `ktdeval list plans`); none: no rule

@@ -361,7 +361,7 @@ def test_an_option_that_does_not_fit_is_refused() -> None:
 UsageError: reward 'sharpe' is unknown: choose log_return, after_costs, benchmark_relative, differential_sharpe
 UsageError: no option lookbak; did you mean 'lookback'?; choose from cost_bps, data, data_args, eta, lookback, out, render_mode, reward, seed, windows
 DataError: task investorbench_msft_history: the price does not move before 1999-01-04, so that returns have no scale; choose a later window
-UsageError: task qfinzero_calling is not a trading task; choose one (`ktdeval tasks`)
+UsageError: task qfinzero_calling is not a trading task; choose one (`ktdeval list tasks`)
 UsageError: lookback: task market_blinded is not a single-asset task; leave it out
 """)
 

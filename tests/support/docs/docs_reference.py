@@ -216,7 +216,7 @@ def config_page() -> str:
     """Return the page of the configs of tasks."""
     parts = [
         "A variant of a task is a mapping in YAML. Its fields are those of one class, and of the"
-        " classes that this one extends. `ktdeval tasks show NAME` prints a variant with every"
+        " classes that this one extends. `ktdeval list tasks NAME` prints a variant with every"
         " field resolved.",
     ]
 

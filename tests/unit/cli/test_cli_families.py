@@ -1,4 +1,4 @@
-"""`ktdeval tasks` in a screen: families, narrower groups, and what the ends of names mean."""
+"""`ktdeval list tasks` in a screen: families, narrower groups, and what the ends of names mean."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_name_is_taken_apart_from_its_end(name: str, base: str, ends: tuple[st
 
 
 def test_a_task_with_a_compact_prompt_is_shown_in_full(terminal: Terminal) -> None:
-    assert terminal.report("tasks", "market_blinded_compact")["prompt"] == "compact"
+    assert terminal.report("list", "tasks", "market_blinded_compact")["prompt"] == "compact"
 
 
 # ---- tasks of others

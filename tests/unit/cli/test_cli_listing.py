@@ -39,7 +39,7 @@ LIGHT = """
 import sys
 import ktdeval, ktdeval.api, ktdeval.registry.plugin_registry, ktdeval.runner.plans.config
 from ktdeval.cli.main import main
-for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json", "models", "list agents", "list metrics", "list plugins"):
+for words in ("", "--help", "--version", "list --help", "list tasks", "list tasks --json", "list models", "list agents", "list metrics", "list plugins"):
     if words:
         main(words.split())
     print("after", words.replace(" ", "_") or "import", *sys.modules, file=sys.stderr)
@@ -83,7 +83,7 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
     ),
     ("--model hf --tasks ktdfin", "vllm/NAME --base-url http://localhost:8000/v1"),
     ("--model hf/my/model --tasks ktdfin", "vllm/NAME --base-url http://localhost:8000/v1"),
-    ("tasks nonsense", "no task or group matches 'nonsense'"),
+    ("list tasks nonsense", "no task or group matches 'nonsense'"),
     ("list metrics nonsense", "unknown metric 'nonsense'"),
     ("list venues us_equit", "unknown venue 'us_equit'; did you mean 'us_equity'?"),
     ("list commands rum", "unknown command 'rum'; did you mean 'run'?"),
@@ -99,18 +99,16 @@ def test_terms_of_other_suites_get_the_term_of_this_one(
 
 
 def test_listings_take_names_groups_and_the_word_list(terminal: Terminal) -> None:
-    assert (
-        terminal.text("tasks", "list") == terminal.text("tasks") == terminal.text("list", "tasks")
-    )
+    assert terminal.text("list", "tasks", "list") == terminal.text("list", "tasks")
 
-    shown = terminal.text("tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
+    shown = terminal.text("list", "tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
     assert {line.split()[0] for line in shown if not line.startswith(" ")} >= {
         "blinded_open_research",
         "qfinzero_planning",
     }
-    assert len(shown) < len(terminal.text("tasks", "--all").splitlines()) / 2
-    assert terminal.text("tasks", "--json", "blinded_*", "ktdfin") == terminal.text(
-        "tasks", "blinded_*", "ktdfin", "--json"
+    assert len(shown) < len(terminal.text("list", "tasks", "--all").splitlines()) / 2
+    assert terminal.text("list", "tasks", "--json", "blinded_*", "ktdfin") == terminal.text(
+        "list", "tasks", "blinded_*", "ktdfin", "--json"
     )
     assert terminal.text("list", "metrics", "sharpe") == snapshot("""\
 name      sharpe
@@ -164,14 +162,14 @@ def test_a_group_without_a_command_prints_its_help_as_it_is(
 def test_show_prints_a_whole_task_and_parameters_of_models_and_agents(
     terminal: Terminal,
 ) -> None:
-    shown = terminal.report("tasks", "show", "blinded_open_research")
+    shown = terminal.report("list", "tasks", "blinded_open_research")
     assert (shown["name"], shown["mask"]) == ("blinded_open_research", "blinded")
     assert shown["trading"]["initial_cash"] == 1_000_000
     assert shown["data_card"]
     assert shown["sources"]
-    assert "initial_cash: 1000000" in terminal.text("tasks", "show", "blinded_open_research")
+    assert "initial_cash: 1000000" in terminal.text("list", "tasks", "blinded_open_research")
 
-    assert terminal.text("models", "show", "builtin/momentum") == snapshot("""\
+    assert terminal.text("list", "models", "builtin/momentum") == snapshot("""\
 builtin/momentum: Holds the highest 12-minus-1 month momentum (plugin ktdeval_models)
 
 NAME        TYPE        DEFAULT  MEANING (set with --model-args NAME=VALUE,…)
@@ -190,12 +188,12 @@ no parameters
 
 
 @pytest.mark.parametrize(
-    ("words", "name"),
-    [("tasks", "bright_memory_only"), ("models", "builtin/hold"), ("list agents", "react")],
+    ("kind", "name"),
+    [("tasks", "bright_memory_only"), ("models", "builtin/hold"), ("agents", "react")],
 )
-def test_options_may_stand_before_or_after_show(words: str, name: str, terminal: Terminal) -> None:
-    before = terminal.text(*words.split(), "--json", "show", name)
-    after = terminal.text(*words.split(), "show", name, "--json")
+def test_options_may_stand_before_or_after_show(kind: str, name: str, terminal: Terminal) -> None:
+    before = terminal.text("list", kind, "--json", "show", name)
+    after = terminal.text("list", kind, "show", name, "--json")
     assert json.loads(before)["name"] == json.loads(after)["name"] == name
 
 
@@ -204,15 +202,15 @@ def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
 ) -> None:
     words = {
         "agents": ["list", "agents"],
-        "models": ["models", "--all"],
-        "tasks": ["tasks", "--all"],
+        "models": ["list", "models", "--all"],
+        "tasks": ["list", "tasks", "--all"],
     }
     piped = {kind: terminal.text(*each) for kind, each in words.items()}
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
 
     for kind in ("models", "tasks"):
-        assert max(map(len, terminal.text(kind).splitlines())) <= 60
+        assert max(map(len, terminal.text("list", kind).splitlines())) <= 60
 
     shown = {kind: terminal.text(*each) for kind, each in words.items()}
 
@@ -222,7 +220,7 @@ def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
     assert sorted(shown["agents"].split()) == sorted(piped["agents"].split())
 
     for kind in ("models", "tasks"):
-        for entry in terminal.report(kind):
+        for entry in terminal.report("list", kind):
             assert entry["name"] in shown[kind]
             assert entry["summary"] in " ".join(shown[kind].split())
 
@@ -234,14 +232,16 @@ def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
 
 
 def test_models_are_listed_by_family_with_every_name_on_one_screen(terminal: Terminal) -> None:
-    lines = terminal.text("models").splitlines()
+    lines = terminal.text("list", "models").splitlines()
     words = set(" ".join(lines).split())
 
     assert len(lines) <= 40
-    for entry in terminal.report("models"):
+    for entry in terminal.report("list", "models"):
         assert entry["name"].rpartition("/")[2] in words
 
-    members = [line.split()[0] for line in terminal.text("models", "rl", "elected").splitlines()]
+    members = [
+        line.split()[0] for line in terminal.text("list", "models", "rl", "elected").splitlines()
+    ]
     assert members == ["MODEL", "rl/policy", "elected/majority"]
 
 
@@ -264,7 +264,7 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
     advertise(
         tmp_path, "wreck", "wreck = wreck", monkeypatch, wreck="import a_module_that_is_not_there\n"
     )
-    code, out, err = terminal.call("models", "builtin")
+    code, out, err = terminal.call("list", "models", "builtin")
 
     assert (code, "builtin/momentum" in out) == (0, True)
 
@@ -310,12 +310,12 @@ def test_a_plugin_may_add_a_command_but_not_take_a_name(
         "adds",
         "x = adds_command",
         monkeypatch,
-        adds_command=code + hook.format(name="tasks"),
+        adds_command=code + hook.format(name="plan"),
     )
 
     for words in (["--help"], ["list", "plugins"]):
         assert (
-            "command 'tasks' is offered by ktdeval itself and by plugin adds_command"
+            "command 'plan' is offered by ktdeval itself and by plugin adds_command"
             in terminal.refusal(*words)
         )
 
@@ -348,14 +348,14 @@ def test_an_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, terminal: Ter
         raise KeyboardInterrupt
 
     monkeypatch.setattr("ktdeval.cli.listing.open_plugins", interrupt)
-    code, _, errors = terminal.call("tasks")
+    code, _, errors = terminal.call("list", "tasks")
 
     assert (code, errors.splitlines()[-1]) == (130, "ktdeval: error: interrupted")
 
 
 @pytest.mark.exhaustive
 def test_a_closed_pipe_is_quiet() -> None:
-    command = f"{sys.executable} -m ktdeval tasks --json | head -c 1"
+    command = f"{sys.executable} -m ktdeval list tasks --json | head -c 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[", "")
 

@@ -83,7 +83,7 @@ def test_names_are_completed_also_after_a_comma(typing: Typing) -> None:
         "ktdeval --metrics brier,information_",
         "ktdeval --tasks blinded_open_research --windows W2,W",
         "ktdeval compare --metric total_r",
-        "ktdeval tasks bright_mem",
+        "ktdeval list tasks bright_mem",
         "ktdeval list me",
         "ktdeval list metrics total_r",
         "ktdeval grid ktd-fin-",
@@ -104,7 +104,7 @@ ktdeval --model openai_: openai_compatible/
 ktdeval --metrics brier,information_: brier,information_ratio
 ktdeval --tasks blinded_open_research --windows W2,W: W2,W1 W2,W3 W2,W4 W2,W5 W2,W6 W2,W7 W2,W8 W2,W9 W2,W10
 ktdeval compare --metric total_r: total_return
-ktdeval tasks bright_mem: bright_memory_only bright_memory_only_paper
+ktdeval list tasks bright_mem: bright_memory_only bright_memory_only_paper
 ktdeval list me: metrics
 ktdeval list metrics total_r: total_return
 ktdeval grid ktd-fin-: ktd-fin-appendix-j
@@ -130,7 +130,7 @@ def test_shared_options_and_short_forms_are_completed(typing: Typing) -> None:
         "ktdeval list pla",
         "ktdeval list plans ktd-fin-",
         "ktdeval list tasks ama_btc_",
-        "ktdeval models builtin/rev",
+        "ktdeval list models builtin/rev",
         "ktdeval files pr",
     )
     assert shown == snapshot("""\
@@ -143,7 +143,7 @@ ktdeval plan ktd-fin --mod: --models
 ktdeval list pla: plans
 ktdeval list plans ktd-fin-: ktd-fin-appendix-j
 ktdeval list tasks ama_btc_: ama_btc_bright ama_btc_close ama_btc_flat ama_btc_long ama_btc_long_flat ama_btc_pyramid
-ktdeval models builtin/rev: builtin/reversal
+ktdeval list models builtin/rev: builtin/reversal
 ktdeval files pr: prune
 """)
 

@@ -81,13 +81,13 @@ def test_a_stream_that_is_full_or_closed_is_no_defect(
 ) -> None:
     with suppress(OSError), open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stderr", full)
-        assert main(["tasks", "show", "nothing-of-this-name"]) == 2
-        assert main(["tasks"]) == 0
+        assert main(["list", "tasks", "nothing-of-this-name"]) == 2
+        assert main(["list", "tasks"]) == 0
 
     monkeypatch.undo()
     monkeypatch.setattr(sys, "stdout", None)
 
-    assert main(["tasks"]) == 0
+    assert main(["list", "tasks"]) == 0
     assert capfd.readouterr().err == ""
 
 

@@ -1,4 +1,4 @@
-"""`ktdeval --help` and `ktdeval tasks` start within their limits, in processor time."""
+"""`ktdeval --help` and `ktdeval list tasks` start within their limits, in processor time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ ROUNDS = 3  # the least counts: the first one may compile modules
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("word", "limit_s"), [("--help", 0.4), ("tasks", 0.8)])
-def test_the_command_line_starts_within_its_limit(word: str, limit_s: float) -> None:
-    assert min(cpu_s(word) for _ in range(ROUNDS)) <= limit_s
+@pytest.mark.parametrize(("words", "limit_s"), [("--help", 0.4), ("list tasks", 0.8)])
+def test_the_command_line_starts_within_its_limit(words: str, limit_s: float) -> None:
+    assert min(cpu_s(words) for _ in range(ROUNDS)) <= limit_s
 
 
-def cpu_s(word: str) -> float:
+def cpu_s(words: str) -> float:
     """Processor time of a command, in seconds."""
     before = waited_s()
-    subprocess.run([sys.executable, "-m", "ktdeval", word], capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "ktdeval", *words.split()], capture_output=True, check=True
+    )
     return waited_s() - before
 
 

@@ -98,7 +98,7 @@ def test_a_mistyped_option_gets_the_near_ones_instead_of_the_help(terminal: Term
 
 def test_a_very_long_word_is_shown_without_its_middle(terminal: Terminal) -> None:
     word = "begin" + "x" * 5000 + "end"
-    refused = terminal.refusal("models", "show", word)
+    refused = terminal.refusal("list", "models", word)
 
     assert refused.startswith("ktdeval: error: unknown model 'beginx")
     assert "x…x" in refused

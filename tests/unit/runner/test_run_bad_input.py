@@ -73,7 +73,7 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
     ),
     (
         "--model builtin/momentum --tasks xyz*",
-        "no task or group matches 'xyz*'; see `ktdeval tasks`",
+        "no task or group matches 'xyz*'; see `ktdeval list tasks`",
     ),
     ("MOMENTUM --agent reac", "unknown agent 'reac'; did you mean 'react'"),
     ("MOMENTUM --metrics sharp", "unknown metric 'sharp'; did you mean 'sharpe'"),
@@ -134,22 +134,22 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
     ("MOMENTUM --temperature nan", "temperature: expected a finite number, was nan"),
     ("MOMENTUM --windws W1", "No such option"),
     ("--modle x", "No such option"),
-    ("tasks --jsn", "No such option"),
+    ("list tasks --jsn", "No such option"),
     (
-        "tasks show blindd_open_research",
+        "list tasks blindd_open_research",
         "no task or group matches 'blindd_open_research'; did you mean 'blinded_open_research'",
     ),
     (
-        "models --plugin no_such_plugin",
+        "list models --plugin no_such_plugin",
         "--plugin no_such_plugin: can't be imported: ModuleNotFoundError",
     ),
     (
         "--tasks blinded_open_research",
-        "no model given; choose one with --model builtin/momentum (see `ktdeval models`)",
+        "no model given; choose one with --model builtin/momentum (see `ktdeval list models`)",
     ),
     (
         "--model builtin/momentum",
-        "no task given; choose one with --tasks blinded_open_research (see `ktdeval tasks`)",
+        "no task given; choose one with --tasks blinded_open_research (see `ktdeval list tasks`)",
     ),
     ("runn", "no command 'runn'; did you mean 'run'?"),
     (

@@ -223,7 +223,7 @@
         el(
           "p",
           "Shown as soon as a card of this task is on the board: ",
-          el("code", `ktdeval tasks show ${division.task}`),
+          el("code", `ktdeval list tasks ${division.task}`),
         ),
       );
     const long = (value) => {

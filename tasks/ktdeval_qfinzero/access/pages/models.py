@@ -38,7 +38,7 @@ def check_choice(plugins: Plugins, own: Sequence[str], text: str) -> str:
     if text in own:
         return text
     if not _NAME.fullmatch(text):
-        raise invalid("model", "expected PROVIDER/NAME, as `ktdeval models` lists them")
+        raise invalid("model", "expected PROVIDER/NAME, as `ktdeval list models` lists them")
 
     try:
         spec_name, _ = plugins.model_spec_name(text)

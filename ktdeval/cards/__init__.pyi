@@ -2,7 +2,10 @@
 is made of.
 """
 
-from ktdeval.cards.assembly import with_label_of_task as with_label_of_task
+from ktdeval.cards.assembly import (
+    build_card as build_card,
+    with_label_of_task as with_label_of_task,
+)
 from ktdeval.cards.card import (
     Card as Card,
     Evaluation as Evaluation,
@@ -42,6 +45,7 @@ from ktdeval.cards.fields.base_types import (
     decode_strict as decode_strict,
 )
 from ktdeval.cards.fields.calls import Calls as Calls
+from ktdeval.cards.fields.card_inputs import CardInputs as CardInputs
 from ktdeval.cards.fields.cost import (
     PriceEntry as PriceEntry,
     card_prices as card_prices,
@@ -74,6 +78,7 @@ from ktdeval.cards.fields.episodes import plan_of as plan_of
 from ktdeval.cards.fields.fact_types import (
     COULD_HAVE_BROUGHT as COULD_HAVE_BROUGHT,
     COULD_LOOK_UP as COULD_LOOK_UP,
+    NO_ATTACHMENT as NO_ATTACHMENT,
     SIDES as SIDES,
     CutoffEntry as CutoffEntry,
     Definition as Definition,
@@ -108,6 +113,7 @@ from ktdeval.cards.fields.rank_eligibility import (
 from ktdeval.cards.fields.recorded_facts import rests_on as rests_on
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
 from ktdeval.cards.fields.served import served_words as served_words
+from ktdeval.cards.fields.task import NEVER_RANKED as NEVER_RANKED, TRANSPLANTED as TRANSPLANTED
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
 from ktdeval.cards.fields.warning_labels import hides_something as hides_something
 from ktdeval.cards.fields.words import (

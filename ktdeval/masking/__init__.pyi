@@ -15,6 +15,7 @@ from ktdeval.masking.identity_index import (
     IdentityIndex as IdentityIndex,
     identities_of as identities_of,
 )
+from ktdeval.masking.leak_guard import LeakGuard as LeakGuard
 from ktdeval.masking.lens import (
     UNMASKED as UNMASKED,
     Lens as Lens,

@@ -1,19 +1,6 @@
 """Public names of observations: the state of a day as the mask shows it."""
 
-from ktdeval.observation.change_forms import (
-    EACH as EACH,
-    LABELS as LABELS,
-    ORDER as ORDER,
-    InputChange as InputChange,
-    parse_change as parse_change,
-)
 from ktdeval.observation.fills import Fill as Fill, fill_of as fill_of
-from ktdeval.observation.input_changes import (
-    CannotChangeError as CannotChangeError,
-    ChangedPayloads as ChangedPayloads,
-    changes_of_each as changes_of_each,
-    shown_fields as shown_fields,
-)
 from ktdeval.observation.state import (
     NOTHING_SHOWN as NOTHING_SHOWN,
     ObservedState as ObservedState,
@@ -36,6 +23,7 @@ from ktdeval.observation.state_reading import (
 )
 from ktdeval.observation.state_rendering import observe as observe
 from ktdeval.observation.state_rows import (
+    ASSET as ASSET,
     as_object as as_object,
     rows_by_asset as rows_by_asset,
     table_rows as table_rows,

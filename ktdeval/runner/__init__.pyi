@@ -1,52 +1,16 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
-from ktdeval.runner.again.fork import (
-    AGAIN as AGAIN,
-    Forked as Forked,
-    Forker as Forker,
-    fork_config as fork_config,
-)
-from ktdeval.runner.again.fork_document import (
-    DECISIONS as DECISIONS,
-    FORK as FORK,
-    FORK_VERSION as FORK_VERSION,
-    FamilyFigures as FamilyFigures,
-    ForkedDecision as ForkedDecision,
-    ForkFile as ForkFile,
-    ForkPlace as ForkPlace,
-    VariantFigures as VariantFigures,
-    fork_beside as fork_beside,
-    load_fork as load_fork,
-)
-from ktdeval.runner.again.transplant import (
-    WEIGHT_TOLERANCE as WEIGHT_TOLERANCE,
-    FillFigures as FillFigures,
-    TransplantedEpisode as TransplantedEpisode,
-    TransplantedTask as TransplantedTask,
-    Transplanter as Transplanter,
-    trading_tasks as trading_tasks,
-)
-from ktdeval.runner.again.transplant_document import (
-    MIN_FILLED as MIN_FILLED,
-    TRANSPLANT as TRANSPLANT,
-    TRANSPLANT_VERSION as TRANSPLANT_VERSION,
-    BreakEven as BreakEven,
-    CapitalLine as CapitalLine,
-    CostsLine as CostsLine,
-    MeanLine as MeanLine,
-    OtherStates as OtherStates,
-    TransplantFile as TransplantFile,
-    capital_folder as capital_folder,
-    known_transplant as known_transplant,
-    load_transplant as load_transplant,
-    transplant_beside as transplant_beside,
-    transplanted_at as transplanted_at,
+from ktdeval.runner.episodes.bookkeeper import (
+    Bookkeeper as Bookkeeper,
+    episode_ledger as episode_ledger,
+    recorded_decision as recorded_decision,
 )
 from ktdeval.runner.episodes.episode import (
     DecidedStep as DecidedStep,
     TradingEpisodeRun as TradingEpisodeRun,
 )
 from ktdeval.runner.episodes.episode_execution import EpisodeFactory as EpisodeFactory
+from ktdeval.runner.episodes.shown_account import SeenBooks as SeenBooks
 from ktdeval.runner.estimate import SCENARIOS as SCENARIOS, estimate_run as estimate_run
 from ktdeval.runner.estimate_values import (
     Amount as Amount,
@@ -112,6 +76,18 @@ from ktdeval.runner.records.episode_journal import (
     pack_lines as pack_lines,
     read_journal as read_journal,
 )
+from ktdeval.runner.records.fork_document import (
+    DECISIONS as DECISIONS,
+    FORK as FORK,
+    FORK_VERSION as FORK_VERSION,
+    FamilyFigures as FamilyFigures,
+    ForkedDecision as ForkedDecision,
+    ForkFile as ForkFile,
+    ForkPlace as ForkPlace,
+    VariantFigures as VariantFigures,
+    fork_beside as fork_beside,
+    load_fork as load_fork,
+)
 from ktdeval.runner.records.leaderboard_registration import (
     DrawnKey as DrawnKey,
     RegisteredSystem as RegisteredSystem,
@@ -123,7 +99,11 @@ from ktdeval.runner.records.leaderboard_registration import (
     registered_call as registered_call,
     registered_options as registered_options,
 )
-from ktdeval.runner.records.ledger_file import load_ledger as load_ledger, load_table as load_table
+from ktdeval.runner.records.ledger_file import (
+    encode_ledger as encode_ledger,
+    load_ledger as load_ledger,
+    load_table as load_table,
+)
 from ktdeval.runner.records.question_answers import (
     Answer as Answer,
     answer as answer,
@@ -177,6 +157,22 @@ from ktdeval.runner.records.transcript_counts import (
     RecordedExchange as RecordedExchange,
     read_exchanges as read_exchanges,
 )
+from ktdeval.runner.records.transplant_document import (
+    MIN_FILLED as MIN_FILLED,
+    TRANSPLANT as TRANSPLANT,
+    TRANSPLANT_VERSION as TRANSPLANT_VERSION,
+    BreakEven as BreakEven,
+    CapitalLine as CapitalLine,
+    CostsLine as CostsLine,
+    MeanLine as MeanLine,
+    OtherStates as OtherStates,
+    TransplantFile as TransplantFile,
+    capital_folder as capital_folder,
+    known_transplant as known_transplant,
+    load_transplant as load_transplant,
+    transplant_beside as transplant_beside,
+    transplanted_at as transplanted_at,
+)
 from ktdeval.runner.records.url_run import run_file as run_file
 from ktdeval.runner.rehearsals.model_task_fit import check_model as check_model
 from ktdeval.runner.rehearsals.rehearsal import FirstStep as FirstStep, rehearse as rehearse
@@ -203,6 +199,7 @@ from ktdeval.runner.scoring.score import (
     check_ran as check_ran,
     describe_environment as describe_environment,
     make_card as make_card,
+    make_inputs as make_inputs,
     open_market_of_run as open_market_of_run,
     open_recorded_snapshot as open_recorded_snapshot,
     open_run as open_run,

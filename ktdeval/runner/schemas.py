@@ -11,11 +11,11 @@ import msgspec
 
 from ktdeval.cards.schema import field_docs, struct_types
 from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.runner.again.fork_document import ForkedDecision, ForkFile
-from ktdeval.runner.again.transplant_document import TransplantFile
 from ktdeval.runner.records.completion_marks import EpisodeMark
 from ktdeval.runner.records.episode_journal import JournalEntry
+from ktdeval.runner.records.fork_document import ForkedDecision, ForkFile
 from ktdeval.runner.records.run_manifest import ManifestFile
+from ktdeval.runner.records.transplant_document import TransplantFile
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.files import write_atomic

@@ -1,6 +1,10 @@
 """Public names of trading: orders, accounts, the executor, ledgers."""
 
-from ktdeval.trading.daily_settlement import Settlement as Settlement, open_account as open_account
+from ktdeval.trading.daily_settlement import (
+    Settlement as Settlement,
+    open_account as open_account,
+    value_minor as value_minor,
+)
 from ktdeval.trading.executor import execute as execute, settle as settle
 from ktdeval.trading.ledger import (
     ChargeRecord as ChargeRecord,
@@ -43,9 +47,11 @@ from ktdeval.trading.types import (
 )
 from ktdeval.trading.venue_terms import (
     NO_DUTIES as NO_DUTIES,
+    PPB as PPB,
     RATE_SCALE as RATE_SCALE,
     Duty as Duty,
     has_dated_duties as has_dated_duties,
+    in_lots as in_lots,
     target_steps as target_steps,
 )
 from ktdeval.trading.wide_ratios import ceil_ratio as ceil_ratio, floor_ratio as floor_ratio

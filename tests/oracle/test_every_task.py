@@ -17,14 +17,7 @@ import pytest
 import zstandard
 
 from ktdeval.registry import load_plugins
-from ktdeval.runner import (
-    RunConfig,
-    RunFolder,
-    Transplanter,
-    evaluate,
-    open_recorded_snapshot,
-    trading_tasks,
-)
+from ktdeval.runner import RunConfig, RunFolder, evaluate, open_recorded_snapshot
 from ktdeval.values import sha256_hex
 
 GOLDEN = Path(__file__).with_name("every_task.json")
@@ -181,10 +174,13 @@ def _one_of_each_family() -> list[str]:
 def test_a_transplant_at_the_run_s_own_capital_is_its_ledger_to_the_byte(
     task: str, tmp_path: Path
 ) -> None:
+    transplanter = pytest.importorskip("ktdeval_compare.transplants.transplanter")
     plugins = load_plugins()
     folder = RunFolder.load(short_run(task, tmp_path / "run"))
-    (made,) = trading_tasks(folder, plugins)
-    again = Transplanter(folder, made, open_recorded_snapshot(folder, plugins, {}), plugins)
+    (made,) = transplanter.trading_tasks(folder, plugins)
+    again = transplanter.Transplanter(
+        folder, made, open_recorded_snapshot(folder, plugins, {}), plugins
+    )
     free = replace(again.own_trading, execution="none")
 
     for episode in again.at(free, {"execution": "none"}).episodes:

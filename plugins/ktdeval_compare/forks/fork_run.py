@@ -16,29 +16,23 @@ from ktdeval.calls import StopSignal
 from ktdeval.cards import count
 from ktdeval.errors import DataError, ProviderError, StoreError, UsageError, wrap_os_error
 from ktdeval.harness import Model, Usage, model_traits
-from ktdeval.observation import EACH, CannotChangeError, InputChange, changes_of_each, parse_change
 from ktdeval.registry import Plugins
 from ktdeval.runner import (
-    AGAIN,
     DECISIONS,
     FORK,
     FORK_VERSION,
     MANIFEST,
-    Forked,
     ForkedDecision,
-    Forker,
     ForkFile,
     Journal,
     ModelAccess,
     RunFolder,
     fork_beside,
-    fork_config,
     load_fork,
     open_access,
     open_run,
     own_model,
     recorded_market,
-    trading_tasks,
 )
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import (
@@ -53,6 +47,7 @@ from ktdeval.values import (
     to_plain,
     write_atomic,
 )
+from ktdeval_compare.forks.change_forms import EACH, InputChange, parse_change
 from ktdeval_compare.forks.fork_statistics import (
     Asked,
     Variant,
@@ -60,7 +55,10 @@ from ktdeval_compare.forks.fork_statistics import (
     family_figures,
     variant_figures,
 )
+from ktdeval_compare.forks.forker import AGAIN, Forked, Forker, fork_config
+from ktdeval_compare.forks.input_changes import CannotChangeError, changes_of_each
 from ktdeval_compare.transplants.transplant_run import choose_tasks
+from ktdeval_compare.transplants.transplanter import trading_tasks
 from ktdeval_compare.unread_orders import unread_notes
 
 PLACEBOS = ("order=shuffled", "labels=shuffled")

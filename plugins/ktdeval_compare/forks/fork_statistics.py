@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.runner import AGAIN, FamilyFigures, ForkedDecision, ForkPlace, VariantFigures
+from ktdeval.runner import FamilyFigures, ForkedDecision, ForkPlace, VariantFigures
 from ktdeval.stats import MIN_RESAMPLED, Interval, holm, studentised_mean
 from ktdeval.values import load_yaml
+from ktdeval_compare.forks.forker import AGAIN
 
 LEVEL = 0.05
 DRAWS = 4999  #: number of permutations in a test

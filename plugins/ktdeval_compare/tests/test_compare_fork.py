@@ -16,7 +16,6 @@ from inline_snapshot import snapshot
 
 from ktdeval.registry import load_plugins
 from ktdeval.runner import (
-    AGAIN,
     ForkedDecision,
     ForkPlace,
     RunConfig,
@@ -35,6 +34,7 @@ from ktdeval_compare.forks.fork_statistics import (
     turnover,
     variant_figures,
 )
+from ktdeval_compare.forks.forker import AGAIN
 from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_builtin", "ktdeval_ktdfin")

@@ -20,18 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.cards import TradingCard, TradingEpisode, episode_excess, percent
-from ktdeval.runner import (
-    MIN_FILLED,
-    BreakEven,
-    CapitalLine,
-    CostsLine,
-    FillFigures,
-    MeanLine,
-    OtherStates,
-    TransplantedTask,
-)
+from ktdeval.runner import MIN_FILLED, BreakEven, CapitalLine, CostsLine, MeanLine, OtherStates
 from ktdeval.stats import MeanEstimate, estimate_mean, overlap_correlation
 from ktdeval.trading import most_stale
+from ktdeval_compare.transplants.transplanter import FillFigures, TransplantedTask
 
 Values = npt.NDArray[np.float64]
 Figure = Callable[[TradingCard, TradingEpisode], float | None]

@@ -15,16 +15,12 @@ from ktdeval.runner import (
     MANIFEST,
     TRANSPLANT,
     TRANSPLANT_VERSION,
-    WEIGHT_TOLERANCE,
     RunFolder,
-    TransplantedTask,
-    Transplanter,
     TransplantFile,
     capital_folder,
     load_transplant,
     open_run,
     recorded_market,
-    trading_tasks,
     transplant_beside,
 )
 from ktdeval.task_api import Task
@@ -44,6 +40,12 @@ from ktdeval.values import (
 )
 from ktdeval_compare.transplants.transplant_figures import MEASURES, break_even, capital_line
 from ktdeval_compare.transplants.transplant_plot import curve_svg
+from ktdeval_compare.transplants.transplanter import (
+    WEIGHT_TOLERANCE,
+    TransplantedTask,
+    Transplanter,
+    trading_tasks,
+)
 from ktdeval_compare.unread_orders import unread_notes
 
 _USUAL_STEPS = (1, 10, 100)  #: multiples of the run's own capital, if no capital is given

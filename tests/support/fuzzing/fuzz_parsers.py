@@ -136,11 +136,11 @@ def _envelope(key: Any) -> bytes:
 
 def _records() -> dict[str, Parser]:
     from ktdeval.calls.record import DamagedError, reply_of
-    from ktdeval.runner.again.fork_document import load_fork
-    from ktdeval.runner.again.transplant_document import load_transplant
+    from ktdeval.runner.records.fork_document import load_fork
     from ktdeval.runner.records.leaderboard_registration import load_drawn_key
     from ktdeval.runner.records.ledger_file import load_ledger
     from ktdeval.runner.records.run_manifest import ManifestFile
+    from ktdeval.runner.records.transplant_document import load_transplant
     from ktdeval.stores.claims import ClaimRecord
     from ktdeval.stores.heartbeats import Beat
     from ktdeval.stores.shared_sums import SumEntry
@@ -178,13 +178,16 @@ def _records() -> dict[str, Parser]:
         "fork": Parser(
             in_folder("fork.json", load_fork),
             (packed_document("fork", "run-fork/fork.json"),),
-            ("ktdeval/runner/again/fork_document.py", "ktdeval/runner/records/result_documents.py"),
+            (
+                "ktdeval/runner/records/fork_document.py",
+                "ktdeval/runner/records/result_documents.py",
+            ),
         ),
         "transplant": Parser(
             in_folder("transplant.json", load_transplant),
             (packed_document("transplant", "run-transplanted/transplant.json"),),
             (
-                "ktdeval/runner/again/transplant_document.py",
+                "ktdeval/runner/records/transplant_document.py",
                 "ktdeval/runner/records/result_documents.py",
             ),
         ),

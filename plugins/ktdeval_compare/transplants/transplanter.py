@@ -23,32 +23,44 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from ktdeval.cards.assembly import build_card
-from ktdeval.cards.card import TradingCard
-from ktdeval.cards.fields.card_inputs import CardInputs
-from ktdeval.cards.fields.fact_types import NO_ATTACHMENT
-from ktdeval.cards.fields.task import NEVER_RANKED, TRANSPLANTED
+from ktdeval.cards import (
+    NEVER_RANKED,
+    NO_ATTACHMENT,
+    TRANSPLANTED,
+    CardInputs,
+    TradingCard,
+    build_card,
+)
 from ktdeval.errors import StoreError
-from ktdeval.market.rules.calendar import window_rows
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.episodes.bookkeeper import Bookkeeper, episode_ledger, recorded_decision
-from ktdeval.runner.episodes.shown_account import SeenBooks
-from ktdeval.runner.records.ledger_file import encode_ledger
-from ktdeval.runner.records.run_file_names import LEDGER
-from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval.runner.scoring.score import make_inputs
-from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.task_api.scoring import is_scoring
-from ktdeval.task_api.trading_task import Task
-from ktdeval.trading.daily_settlement import value_minor
-from ktdeval.trading.ledger import ChargeRecord, Ledger, OrderRecord, StepRecord
-from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import Account, Action, Order, TradingConfig
-from ktdeval.trading.venue_terms import PPB, in_lots
-from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue, plain
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.registry import Plugins
+from ktdeval.runner import (
+    LEDGER,
+    Bookkeeper,
+    RunFolder,
+    SeenBooks,
+    encode_ledger,
+    episode_ledger,
+    make_inputs,
+    recorded_decision,
+)
+from ktdeval.task_api import EpisodeSpec, Task, is_scoring
+from ktdeval.trading import (
+    PPB,
+    Account,
+    Action,
+    ChargeRecord,
+    Ledger,
+    MarketTape,
+    Order,
+    OrderRecord,
+    StepRecord,
+    TradingConfig,
+    TradingDay,
+    in_lots,
+    value_minor,
+)
+from ktdeval.values import JsonValue, Tell, content_hash, plain, sha256_hex, tell_nobody
 
 T = TypeVar("T")
 

@@ -8,11 +8,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.masking import AssetRef, DayRef, OwnFigure, Price, Prose, Shares
-from ktdeval.observation import (
+from ktdeval_compare.forks.change_forms import parse_change
+from ktdeval_compare.forks.input_changes import (
     CannotChangeError,
     ChangedPayloads,
     changes_of_each,
-    parse_change,
     shown_fields,
 )
 from support.texts import errors_of

@@ -16,24 +16,10 @@ from typing import Any
 import numpy as np
 
 from ktdeval.errors import UsageError
-from ktdeval.masking.payload_types import (
-    AssetName,
-    AssetRef,
-    DayRef,
-    DocumentRef,
-    Payload,
-    Prose,
-    SectorRef,
-)
-from ktdeval.observation.change_forms import (
-    LABELS,
-    ORDER,
-    InputChange,
-    parse_change,
-)
-from ktdeval.observation.state_rows import ASSET
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.seeds import derive_seed
+from ktdeval.masking import AssetName, AssetRef, DayRef, DocumentRef, Payload, Prose, SectorRef
+from ktdeval.observation import ASSET
+from ktdeval.values import derive_seed, near_matches
+from ktdeval_compare.forks.change_forms import LABELS, ORDER, InputChange, parse_change
 
 State = Mapping[str, Any]  # payloads for a day, keyed by section
 

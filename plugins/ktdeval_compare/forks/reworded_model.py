@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ktdeval.harness.chat_messages import Message, Model, ModelRequest, Reply
-from ktdeval.observation.change_forms import InputChange
-from ktdeval.observation.input_changes import CannotChangeError
+from ktdeval.harness import Message, Model, ModelRequest, Reply
+from ktdeval_compare.forks.change_forms import InputChange
+from ktdeval_compare.forks.input_changes import CannotChangeError
 
 
 class RewordedModel:

@@ -3,7 +3,7 @@
 A step is first restored by replaying the episode from the recorded replies. Each replayed line must
 equal the recorded line, which guarantees that the fork starts from the prompt that was originally
 sent. Then only this step is decided again, by the run's own model and agent. The input is changed
-before masking (`ktdeval.observation.input_changes`). Orders are not executed.
+before masking (`input_changes`). Orders are not executed.
 
 Each decision has its own random draws: the seeds of model calls and of randomness derive from the
 change and the sample number.
@@ -17,34 +17,31 @@ from typing import Any
 
 from msgspec import UNSET
 
-from ktdeval.cards.recomputation_diff import value_difference
+from ktdeval.cards import value_difference
 from ktdeval.errors import LeakError, RunStop, StoreError, UsageError
-from ktdeval.harness.agent import Decision, StepCounts
-from ktdeval.harness.chat_messages import CallParams, Model
-from ktdeval.market.rules.calendar import window_rows
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.masking.leak_guard import LeakGuard
-from ktdeval.masking.payload_types import Payload
-from ktdeval.observation.change_forms import LABELS, TEXT, InputChange
-from ktdeval.observation.input_changes import CannotChangeError, ChangedPayloads, is_state
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.again.fork_document import ForkedDecision, ForkPlace
-from ktdeval.runner.again.reworded_model import RewordedModel
-from ktdeval.runner.episodes.episode import TradingEpisodeRun
-from ktdeval.runner.episodes.episode_execution import EpisodeFactory
-from ktdeval.runner.models.model_connection import EpisodeAccess
-from ktdeval.runner.plans.config import RunConfig
-from ktdeval.runner.records.episode_journal import JournalEntry
-from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval.runner.scoring.score import check_ran
-from ktdeval.runner.scoring.verify import RecordedModel, retrace_episode
-from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.task_api.trading_task import Task
-from ktdeval.trading.daily_settlement import value_minor
-from ktdeval.trading.ledger import StepRecord
-from ktdeval.trading.market_tape import MarketTape
-from ktdeval.trading.types import Order
-from ktdeval.values.seeds import derive_seed
+from ktdeval.harness import CallParams, Decision, Model, StepCounts
+from ktdeval.market import MarketSnapshot, window_rows
+from ktdeval.masking import LeakGuard, Payload
+from ktdeval.registry import Plugins
+from ktdeval.runner import (
+    EpisodeAccess,
+    EpisodeFactory,
+    ForkedDecision,
+    ForkPlace,
+    JournalEntry,
+    RecordedModel,
+    RunConfig,
+    RunFolder,
+    TradingEpisodeRun,
+    check_ran,
+    retrace_episode,
+)
+from ktdeval.task_api import EpisodeSpec, Task
+from ktdeval.trading import MarketTape, Order, StepRecord, value_minor
+from ktdeval.values import derive_seed
+from ktdeval_compare.forks.change_forms import LABELS, TEXT, InputChange
+from ktdeval_compare.forks.input_changes import CannotChangeError, ChangedPayloads, is_state
+from ktdeval_compare.forks.reworded_model import RewordedModel
 
 AGAIN = "asked again"  #: variant without any change
 

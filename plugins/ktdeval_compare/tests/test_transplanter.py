@@ -11,15 +11,12 @@ import pytest
 
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins, load_plugins
-from ktdeval.runner import (
+from ktdeval.runner import RunConfig, RunFolder, evaluate, open_recorded_snapshot
+from ktdeval_compare.transplants.transplanter import (
     FillFigures,
-    RunConfig,
-    RunFolder,
     TransplantedEpisode,
     TransplantedTask,
     Transplanter,
-    evaluate,
-    open_recorded_snapshot,
     trading_tasks,
 )
 

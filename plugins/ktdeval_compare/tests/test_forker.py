@@ -13,22 +13,21 @@ from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.masking import identities_of
-from ktdeval.observation import CannotChangeError, parse_change
 from ktdeval.registry import Plugins
 from ktdeval.runner import (
     EpisodeAccess,
-    Forked,
-    Forker,
     ModelAccess,
     RunConfig,
     RunFolder,
     evaluate,
-    fork_config,
     open_access,
     open_recorded_snapshot,
     pack_lines,
-    trading_tasks,
 )
+from ktdeval_compare.forks.change_forms import parse_change
+from ktdeval_compare.forks.forker import Forked, Forker, fork_config
+from ktdeval_compare.forks.input_changes import CannotChangeError
+from ktdeval_compare.transplants.transplanter import trading_tasks
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -47,24 +47,6 @@ def systems_table() -> str:
     rows.insert(0, ("*SYN300, bought and held*", "benchmark", "", *_benchmark_cells(board)))
 
     return table(("system", "kind", "tier", *_division_heads(board)), rows)
-
-
-def kinds_table() -> str:
-    """Return the kinds of systems on the practice board: in each division the median return of the
-    middle system, those of the worst and the best, and how many there are.
-    """
-    board = _practice()
-    rows = [("*index, bought and held*", *_benchmark_cells(board, _percent))]
-    for kind in KINDS.values():
-        entries = [entry for entry in board.entries if _kind_of(entry) == kind]
-        cells = []
-        for division in board.rules.divisions:
-            cards = [_trading(entry) for entry in entries if entry.division == division]
-            cells.append(_range_text([_median_return(card) for card in cards]))
-
-        rows.append((kind, *cells))
-
-    return table(("kind", *_division_heads(board)), rows)
 
 
 @cache
@@ -119,34 +101,19 @@ def _window_returns(card: TradingCard) -> list[float]:
     return returns
 
 
-def _median_return(card: TradingCard) -> float:
-    return float(np.median(_window_returns(card)))
-
-
 def _return_text(card: TradingCard | None) -> str:
     return "" if card is None else _with_quartiles(_window_returns(card))
 
 
-def _range_text(medians: Sequence[float]) -> str:
-    n = len(medians)
-    if n == 0:
-        return ""
-    if n == 1:
-        return f"{_percent(medians)}; n = 1"
-
-    low, high = 100 * min(medians), 100 * max(medians)
-    return f"{_percent(medians)} ({low:+.1f} … {high:+.1f}); n = {n}"
-
-
-def _benchmark_cells(
-    board: LoadedBoard, words: Callable[[Sequence[float]], str] = _with_quartiles
-) -> list[str]:
+def _benchmark_cells(board: LoadedBoard) -> list[str]:
     """Return the cells of the index, whose returns are on every card of a division."""
     cells = []
     for division in board.rules.divisions:
         card = _card_of(board.entries, division)
         assert card is not None
         windows = card.plain["reference"]["benchmark_buy_and_hold"].values()
-        cells.append(words([each["metrics"]["total_return"]["value"] for each in windows]))
+        cells.append(
+            _with_quartiles([each["metrics"]["total_return"]["value"] for each in windows])
+        )
 
     return cells

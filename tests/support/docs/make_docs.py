@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ktdeval.registry import Plugins, load_plugins
-from support.docs.docs_board import kinds_table, systems_table
+from support.docs.docs_board import systems_table
 from support.docs.docs_cards import deciders_table
 from support.docs.docs_dependencies import dependencies_table
 from support.docs.docs_masks import gives_away_table
@@ -36,7 +36,6 @@ from support.paths import REPOSITORY
 LLMS = REPOSITORY / "llms.txt"
 #: Lists between markers, by page and name
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"field": kinds_table},
     "leaderboards/README.md": {"field": systems_table},
     "docs/cards.md": {
         "deciders": deciders_table,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -160,17 +159,14 @@ def test_the_fewest_windows_do_not_surely_show_a_full_memory() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("page", "words"),
-    [("README.md", "a memory of {} % or more"), ("README.zh-CN.md", "{} % 或更多")],
-)
-def test_the_readme_states_the_memory_that_is_found_as_a_lower_bound(page: str, words: str) -> None:
+def test_the_page_of_detection_states_the_memory_that_is_found_with_its_interval() -> None:
     (limit,) = [limit for limit in memory_limits() if limit.windows == 10]
     assert limit.limit is not None
+    assert limit.low is not None
     assert limit.high is not None
 
-    text = (REPOSITORY / page).read_text()
-    (line,) = [line for line in text.splitlines() if "compare masks --dose-response" in line]
-    assert words.format(f"{100 * limit.high:.2g}") in line
-    assert f"{100 * limit.limit:.2g} %" in line
-    assert not re.search("at most|至多", line)
+    estimate = f"{100 * limit.limit:.2g} %"
+    low = f"{100 * limit.low:.2g} %"
+    high = f"{100 * limit.high:.2g} %"
+    text = (REPOSITORY / "docs" / "detection.md").read_text(encoding="utf-8")
+    assert f"| 10 windows | {estimate} | {low} … {high} |" in text

@@ -133,6 +133,13 @@ class VerifyOptions(RecordedOptions, JsonOptions):
         type=FilePath(),
         metavar="KEY|DIR",
     )
+    trust: Path | None = flag(
+        None,
+        help="time-stamping authorities that you trust: root certificates in PEM, or a board.yaml"
+        " (time_authorities); what stamped the run's anchors is compared with them",
+        type=FilePath(),
+        metavar="FILE",
+    )
     card_only: bool = flag(
         False,
         help="check only the card, against its schema and its own episodes; needs no records",
@@ -178,10 +185,15 @@ class _CardReport:
 def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
     """Return a function that verifies a card from its records and shows its progress."""
     from ktdeval.cli.progress import work_shown
+    from ktdeval.runner.records.run_folder import RunFolder
+    from ktdeval.runner.records.time_authorities import NOBODY, load_trust
+    from ktdeval.runner.scoring.anchor_checks import trust_words
+    from ktdeval.runner.scoring.score import run_of
     from ktdeval.runner.scoring.verify import verify_card
 
     plugins = open_plugins(options.plugin)
     moved = _data_places(options)
+    trust = NOBODY if options.trust is None else load_trust(options.trust)
 
     def verify_file(file: Path) -> _CardReport:
         with work_shown() as tell:
@@ -197,6 +209,10 @@ def _verifier(options: VerifyOptions) -> Callable[[Path], _CardReport]:
             "traced_steps": found.traced_steps,
             "notes": [*found.notes],
         }
+        stamped = None if found.findings else trust_words(RunFolder.load(run_of(file)), trust)
+        if stamped is not None:
+            verified += f"; anchors {stamped}"
+            facts["anchors"] = stamped
         text = "; not known: ".join([verified, *found.notes])
         return _CardReport(text, found.findings, facts)
 

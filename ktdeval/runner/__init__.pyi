@@ -69,6 +69,11 @@ from ktdeval.runner.plans.trial_count import (
     count_trials as count_trials,
     count_trials_by_window as count_trials_by_window,
 )
+from ktdeval.runner.records.anchor_chain import (
+    AnchorChain as AnchorChain,
+    anchor_fact as anchor_fact,
+    load_anchors as load_anchors,
+)
 from ktdeval.runner.records.episode_journal import (
     Journal as Journal,
     JournalEntry as JournalEntry,
@@ -116,6 +121,7 @@ from ktdeval.runner.records.registered_question import (
 )
 from ktdeval.runner.records.result_documents import load_result as load_result
 from ktdeval.runner.records.run_file_names import (
+    ANCHORS as ANCHORS,
     ANSWERS as ANSWERS,
     CANARY as CANARY,
     CERTIFICATE as CERTIFICATE,

@@ -11,6 +11,7 @@ import msgspec
 
 from ktdeval.cards.schema import field_docs, struct_types
 from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.runner.records.anchor_chain import ChainLink
 from ktdeval.runner.records.completion_marks import EpisodeMark
 from ktdeval.runner.records.episode_journal import JournalEntry
 from ktdeval.runner.records.fork_document import ForkedDecision, ForkFile
@@ -36,6 +37,7 @@ _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
         "one line of journal.jsonl of a scoring episode",
     ),
     ("episode-mark", 1, EpisodeMark, "episode.json: the mark of a complete episode"),
+    ("anchor-link", 1, ChainLink, "one line of anchors.jsonl"),
     ("transplant", 2, TransplantFile, "transplant.json: decisions with other capital"),
     ("fork", 1, ForkFile, "fork.json: results of a fork"),
     ("fork-decision", 1, ForkedDecision, "one line of decisions.jsonl of a fork"),

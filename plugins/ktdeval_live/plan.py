@@ -137,7 +137,7 @@ class LivePlan(Value):
 _OWN_OPTIONS = (
     "model", "tasks", "agent", "model_args", "agent_args", "data", "data_args", "windows", "seeds",
     "seed", "mask_key", "registration", "items", "limit", "certificate", "runner", "concurrency",
-    "dry_run", "out", "extend", "cache", "canary", "max_hours", "batch",
+    "dry_run", "out", "extend", "cache", "canary", "max_hours", "batch", "anchor",
 )  # fmt: skip
 
 

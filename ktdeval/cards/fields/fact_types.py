@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import UNSET, Meta, UnsetType, field
 
 from ktdeval.calls.prices import PriceEntry
+from ktdeval.cards.fields.anchor_fact import AnchorFact
 from ktdeval.cards.fields.base_types import (
     Count,
     Day,
@@ -526,3 +527,5 @@ class Provenance(Value, frozen=True):
     wall_time_s: NonNegative | None  #: duration in seconds; null if not measured
     environment: dict[str, Any]
     calls: Calls | None  #: calls to the provider and their cost; null if there were none
+    #: hashes that the run kept of its records while it went on; absent if it kept none
+    anchors: AnchorFact | UnsetType = UNSET

@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from msgspec import UnsetType
+
+from ktdeval.cards.fields.anchor_fact import anchor_rows
 from ktdeval.cards.fields.base_types import Problem
 from ktdeval.cards.fields.calls import call_count_rows, call_problems
 from ktdeval.cards.fields.fact_types import Provenance
@@ -109,6 +112,8 @@ def _release(version: str) -> tuple[int, ...] | None:
 
 
 def provenance_rows(provenance: Provenance, facts: AnyFacts) -> Iterator[Row]:
-    """Yield the rows on calls to the provider."""
+    """Yield the rows on calls to the provider, and on anchors."""
     if provenance.calls is not None:
         yield from call_count_rows(provenance.calls)
+    if not isinstance(provenance.anchors, UnsetType):
+        yield from anchor_rows(provenance.anchors)

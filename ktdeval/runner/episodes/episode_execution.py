@@ -42,6 +42,7 @@ from ktdeval.runner.episodes.episode_parts import EpisodeParts, ScoringParts
 from ktdeval.runner.episodes.scoring_episode import ScoringEpisodeRun
 from ktdeval.runner.plans.plan import target_task_of
 from ktdeval.runner.records.episode_journal import Entry
+from ktdeval.runner.records.run_anchors import NO_ANCHORS, Anchors
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
@@ -159,6 +160,7 @@ class EpisodeContext:
     maker: Maker | None = None
     #: whether replaying the steps costs nothing and gives the same bytes
     is_repeatable: bool = False
+    anchors: Anchors = NO_ANCHORS  #: chain of hashes over what is recorded
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
@@ -249,6 +251,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
     context.fence()
     counter = context.counter
     context.folder.complete(spec, episode.entry_type, episode.encode, counter.calls())
+    context.anchors.stamp()
 
 
 def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> None:
@@ -262,6 +265,7 @@ def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> 
         spec, episode.entry_type, is_own, is_repeatable=context.is_repeatable
     ) as journal:
         done = len(journal.recovered)
+        context.anchors.open_episode(spec.id, journal.recovered)
         if done:
             episode.resume(journal.recovered)
 
@@ -284,4 +288,5 @@ def _run_steps(spec: EpisodeSpec, context: EpisodeContext, episode: Episode) -> 
             wall_s = round(time.perf_counter() - began, 6)
             context.fence()
             journal.append(structs.replace(entry, wall_s=wall_s, made_by=context.maker))
+            context.anchors.add_step(spec.id, step, entry)
             context.emit(episode.event(entry.step))

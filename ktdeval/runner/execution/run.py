@@ -78,7 +78,15 @@ from ktdeval.runner.records.leaderboard_registration import (
     check_registered,
     load_drawn_key,
 )
+from ktdeval.runner.records.run_anchors import (
+    NO_ANCHORS,
+    AnchorRule,
+    Anchors,
+    load_anchor_rule,
+    open_anchors,
+)
 from ktdeval.runner.records.run_claim import RunClaim, claim_folder, claim_url
+from ktdeval.runner.records.run_file_names import ANCHORS
 from ktdeval.runner.records.run_folder import RunFolder, mask_key_of, recorded_run
 from ktdeval.runner.records.run_locator import local_copy
 from ktdeval.runner.records.run_manifest import RunManifest
@@ -123,6 +131,7 @@ class PreparedRun(Closing):
     stop: StopSignal
     #: rounds in which episodes make their calls in batches; None if calls are made individually
     rounds: EpisodeRounds | None = None
+    anchors: Anchors = NO_ANCHORS  #: chain of hashes over what is recorded
 
     @property
     def factory(self) -> EpisodeFactory:
@@ -132,6 +141,7 @@ class PreparedRun(Closing):
     def close(self) -> None:
         """Write pending records, and unlock the folder for other processes."""
         try:
+            self.anchors.close()
             self.access.close()
         finally:
             self.folder.release()
@@ -186,6 +196,7 @@ def prepare_run(
         known_key = key_source(config, recorded, is_drawn=_is_key_drawn(shared))
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         _check_start(recorded, config, plugins, claim.path)
+        anchor_rule = _anchor_rule(config, shared, claim.path)
 
         signals = _signals(claim, stop, plugins, shared)
         access = _open_access(models, config, claim.path, signals, shared)
@@ -193,8 +204,7 @@ def prepare_run(
             access.client.context.learn(context)
 
         undo.callback(access.close)
-        rounds = None if shared is None else shared.rounds
-        rounds = open_rounds(access, config, tasks, rounds)
+        rounds = open_rounds(access, config, tasks, _shared_rounds(shared))
         config = access.config_as_sent(config)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol, choices(access.further))
         plan = _as_known(plan, config, drawn, recorded, shared)
@@ -206,11 +216,11 @@ def prepare_run(
 
         growth = growth_of(config, is_part=shared is not None)
         folder = _create_folder(claim, manifest, access, growth)
-        keep_certificate(folder.path, config.certificate)
-        keep_task_files(folder.path, plugins, plan.tasks)
+        anchors = open_anchors(folder, anchor_rule, is_new=recorded is None)
+        _keep_files(folder, config, plugins, plan)
         undo.pop_all()
 
-    return PreparedRun(config, plugins, snapshot, plan, folder, access, stop, rounds)
+    return PreparedRun(config, plugins, snapshot, plan, folder, access, stop, rounds, anchors)
 
 
 def _check_request(config: RunConfig) -> None:
@@ -222,6 +232,33 @@ def _check_request(config: RunConfig) -> None:
             "--dry-run only estimates a run; omit it, or use `ktdeval plan` for the estimate"
         )
     check_run_output(config)
+
+
+def _anchor_rule(config: RunConfig, shared: SharedRun | None, folder: Path) -> AnchorRule | None:
+    """Return how a run is anchored; None without `--anchor`.
+
+    Raises UsageError if its steps are recorded by several processes or elsewhere, which one chain
+    can't cover, and as `load_anchor_rule` does.
+    """
+    if config.anchor is None and not (folder / ANCHORS).exists():
+        return None
+    if shared is not None or config.runner != "local" or (config.out and is_url(config.out)):
+        raise UsageError(
+            "--anchor: needs a run by one process in a folder of this machine; use --runner local"
+            " and an --out that is no URL, or omit --anchor"
+        )
+    return None if config.anchor is None else load_anchor_rule(config.anchor)
+
+
+def _keep_files(folder: RunFolder, config: RunConfig, plugins: Plugins, plan: Plan) -> None:
+    """Keep the run's certificate and the task files of outside packages."""
+    keep_certificate(folder.path, config.certificate)
+    keep_task_files(folder.path, plugins, plan.tasks)
+
+
+def _shared_rounds(shared: SharedRun | None) -> EpisodeRounds | None:
+    """Return the rounds of a whole run of which this is a part."""
+    return None if shared is None else shared.rounds
 
 
 def _is_key_drawn(shared: SharedRun | None) -> bool:
@@ -416,12 +453,14 @@ def _execute_episodes(run: PreparedRun) -> RunResult:
 
     work = [spec for spec in run.plan.specs if spec not in finished]
     if work:
+        run.anchors.begin([spec.id for spec in run.plan.specs])
         run.access.begin(run.folder.check_claim)
 
     if run.access.batches is not None and run.rounds is None:
         ask_in_batches(run.access.batches, run.folder, run.factory, run.stop, work, run.plugins)
 
     outcomes = _outcomes(run, work)
+    run.anchors.stamp()
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
     if not failed:
         run.access.finish(run.folder.check_claim)
@@ -507,6 +546,7 @@ def executor(run: PreparedRun) -> Callable[..., EpisodeOutcome]:
             fence,
             maker,
             run.access.is_repeatable,
+            run.anchors,
         )
         return run_episode(spec, context)
 

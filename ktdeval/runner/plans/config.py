@@ -204,6 +204,14 @@ class RunConfig:
         help="certificate of the mask (see `ktdeval certify`), to attach to the cards that"
         " it covers",
     )
+    anchor: str | None = option(
+        None,
+        help=(
+            "keep a chain of hashes of all that is recorded, whose head a time-stamping authority"
+            " stamps: a YAML file with its url and certificate; board: no stamps, for copies on a"
+            " leaderboard"
+        ),
+    )
     runner: str = option("local", help="execution backend (see `ktdeval list runners`)")
     concurrency: int = option(1, help="episodes run at once", minimum=1, maximum=10_000)
     dry_run: bool = option(

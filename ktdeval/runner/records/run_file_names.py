@@ -15,6 +15,7 @@ MANIFEST = "manifest.json"
 REPLIES = "replies.sqlite"
 CANARY = "canary.json"
 CERTIFICATE = "certificate.json"  #: the run's certificate
+ANCHORS = "anchors.jsonl"  #: chain of hashes over what the run recorded (`--anchor`)
 #: folder for task files from outside packages, each named by its hash
 TASK_FILES = "task-files"
 #: decisions made outside ktdeval, as read by the model `declared/…`
@@ -26,7 +27,7 @@ EPISODES = "episodes"
 #: folder for what agents keep in addition to their memory, such as program folders
 AGENT_FILES = "files"
 
-RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, DECLARED_FILE, JUDGEMENT, TEAR_SHEET)
+RUN_FILES = (MANIFEST, CANARY, CERTIFICATE, ANCHORS, DECLARED_FILE, JUDGEMENT, TEAR_SHEET)
 """Files at the top of a run folder, except call files. Code that writes another file there must add
 the file's name here, since `ktdeval files check` reports every other file as an orphan.
 """

@@ -5,6 +5,7 @@ RUN/calls.sqlite                             calls over a network: attempts, cos
 RUN/batches.json                             batches submitted to the provider (`--batch`)
 RUN/certificate.json                         mask certificate that was passed to the run
 RUN/canary.json                              answers to the fixed questions at start and end
+RUN/anchors.jsonl                            hashes of all that was recorded, with time stamps
 RUN/files/…                                  what agents keep, such as folders of programs, by hash
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one line per finished step, durable
                                              unless the step can be replayed for free
@@ -44,6 +45,7 @@ from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.runner.records.run_claim import RunClaim
 from ktdeval.runner.records.run_file_names import (
     AGENT_FILES as AGENT_FILES,
+    ANCHORS as ANCHORS,
     ANSWERS as ANSWERS,
     CANARY as CANARY,
     CERTIFICATE as CERTIFICATE,

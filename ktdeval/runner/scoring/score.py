@@ -50,8 +50,9 @@ from ktdeval.runner.episodes.episode_parts import limited_steps
 from ktdeval.runner.models.model_drift import drift, load_record
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.runner.plans.plan import describe_any, target_task_of
+from ktdeval.runner.records.anchor_chain import anchor_fact, load_anchors
 from ktdeval.runner.records.completion_marks import EpisodeMark, wall_time
-from ktdeval.runner.records.run_file_names import CERTIFICATE, TASK_FILES
+from ktdeval.runner.records.run_file_names import ANCHORS, CERTIFICATE, TASK_FILES
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import DataSource
 from ktdeval.runner.records.transcript_counts import Said, count_said
@@ -91,12 +92,12 @@ def source_revision() -> str | None:
 
 
 def describe_environment(wall_s: float) -> Mapping[str, JsonValue]:
-    """Return a card's provenance block without calls and additional metrics.
+    """Return a card's provenance block without calls, anchors and additional metrics.
 
     `wall_s`: seconds that the work took.
     """
     fields = structs.asdict(describe_provenance(wall_s, None, {}))
-    del fields["calls"]
+    del fields["calls"], fields["anchors"]
     return fields
 
 
@@ -117,6 +118,16 @@ def describe_provenance(
         environment={**_versions(), **owners},
         calls=calls,
     )
+
+
+def with_anchors(provenance: Provenance, folder: RunFolder) -> Provenance:
+    """Return a provenance block with what the run's chain of anchors says, if it kept one. Raises
+    StoreError if the chain is broken.
+    """
+    path = folder.path / ANCHORS
+    if not path.exists():
+        return provenance
+    return structs.replace(provenance, anchors=anchor_fact(load_anchors(path)))
 
 
 @cache
@@ -231,7 +242,9 @@ def _run_inputs(
         specs=specs,
         artefacts=folder.artefacts(complete),
         missing_episodes={id_: errors.get(id_, "not run to its end") for id_ in missing},
-        provenance=describe_provenance(wall_time(marks.values()), calls, owners),
+        provenance=with_anchors(
+            describe_provenance(wall_time(marks.values()), calls, owners), folder
+        ),
         deciders=run_deciders(specs[0], plugins, said.values()),
         foreign=manifest.foreign,
         served={id_: each.served for id_, each in said.items()},

@@ -53,6 +53,7 @@ from ktdeval.runner.records.run_file_names import (
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.records.url_run import run_file
+from ktdeval.runner.scoring.anchor_checks import check_anchors
 from ktdeval.runner.scoring.call_log_checks import (
     mark_difference,
     provenance_findings,
@@ -290,6 +291,8 @@ def _verify_by(
         findings += _hash_findings(DECLARED_FILE, folder.path / DECLARED_FILE, declared)
 
     findings += provenance_findings(path.name, folder, card, complete, is_published)
+    anchors = check_anchors(folder, card, complete)
+    findings += anchors.findings
     problems = list(card_claims(card, plugins))
     moment = made_at(card.provenance)
     if now is not None and moment is not None and moment > now:
@@ -308,7 +311,7 @@ def _verify_by(
 
     findings += [Finding(path=path.name, message=problem) for problem in problems]
     unknown = unknown_model(card, plugins)
-    notes = () if unknown is None else (f"{path.name}: {unknown}",)
+    notes = anchors.notes if unknown is None else (f"{path.name}: {unknown}", *anchors.notes)
     return replace(records, findings=tuple(findings), notes=notes)
 
 

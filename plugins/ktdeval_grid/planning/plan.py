@@ -50,7 +50,7 @@ _DIGITS = 8  #: number of hash digits in a label
 _OWN_OPTIONS = (
     "model", "tasks", "agent", "model_args", "agent_args", "data", "data_args", "windows", "seeds",
     "seed", "mask_key", "base_url", "price", "registration", "max_cost", "max_tokens", "max_hours",
-    "runner", "concurrency", "dry_run", "out", "extend", "plugin", "quiet",
+    "runner", "concurrency", "dry_run", "out", "extend", "plugin", "quiet", "anchor",
 )  # fmt: skip
 
 

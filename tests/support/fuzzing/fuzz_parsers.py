@@ -418,6 +418,7 @@ def _tables() -> dict[str, Parser]:
 
 def _services() -> dict[str, Parser]:
     from ktdeval.runner import load_trust
+    from ktdeval.runner.records.anchor_chain import load_anchors
     from ktdeval.runner.records.time_stamps import certificate_of, verified_time
     from ktdeval_live.plan import Stamping
     from ktdeval_qfinzero.access.guarded_dispatch import check_json
@@ -468,6 +469,14 @@ def _services() -> dict[str, Parser]:
             of_file(load_trust, "board.yaml"),
             (b"time_authorities: [{name: a, sha256: '%s'}]\n" % (b"0" * 64),),
             (),
+        ),
+        "anchors of a run": Parser(
+            of_file(load_anchors, "anchors.jsonl"),
+            (
+                b'{"body":{"authority":null,"episodes":[],"kind":"begun"},"previous":"%s"}\n'
+                % (b"0" * 64),
+            ),
+            ("ktdeval/runner/records/anchor_chain.py",),
         ),
         "time stamp": Parser(
             lambda data: verified_time(data, "0" * 64, rule, "stamp"),

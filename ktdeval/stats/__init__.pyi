@@ -33,6 +33,7 @@ from ktdeval.stats.data_limits import (
     dominant_return as dominant_return,
 )
 from ktdeval.stats.distributions import (
+    chi_square_above as chi_square_above,
     normal_effect as normal_effect,
     normal_probability as normal_probability,
     normal_quantile as normal_quantile,
@@ -66,14 +67,6 @@ from ktdeval.stats.intervals import (
     poisson_binomial as poisson_binomial,
     studentised_mean as studentised_mean,
     wilson as wilson,
-)
-from ktdeval.stats.meta_analysis import (
-    GroupedEffects as GroupedEffects,
-    MomentEstimates as MomentEstimates,
-    RandomEffects as RandomEffects,
-    grouped_effects as grouped_effects,
-    moment_estimates as moment_estimates,
-    random_effects as random_effects,
 )
 from ktdeval.stats.metric import (
     NEVER as NEVER,

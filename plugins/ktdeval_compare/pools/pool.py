@@ -40,6 +40,7 @@ from ktdeval_compare.pairs.shared_facts import (
     facets,
 )
 from ktdeval_compare.pairs.verdicts import with_verdicts
+from ktdeval_compare.pools.meta_analysis import grouped_effects, random_effects
 from ktdeval_compare.pools.pooled_cells import (
     CellFigure,
     WindowFigure,
@@ -417,7 +418,7 @@ def _estimate_test(
     values = np.array([cell.value for cell in cells])
     variances = np.array([cell.variance for cell in cells])
     shares = np.array([cell.share for cell in cells])
-    found = asdict(stats.random_effects(values, variances, 1.0 - options.alpha, shares))
+    found = asdict(random_effects(values, variances, 1.0 - options.alpha, shares))
     nothing = (None,) * len(cells)
     weights = found.pop("weights") or nothing
     shrunk = found.pop("shrunk") or nothing
@@ -463,7 +464,7 @@ def _over_markets(cells: Sequence[CellFigure], unit: str, confidence: float) -> 
     # each cell belongs to one market
     labels = np.array([names.index(min(cell.markets)) for cell in cells])
     shares = np.array([cell.share for cell in cells])
-    found = stats.grouped_effects(values, variances, labels, confidence, shares)
+    found = grouped_effects(values, variances, labels, confidence, shares)
     over = found.over
     rows = [
         PooledMarket(market=name, k=k, unit=unit, value=value, se=se)

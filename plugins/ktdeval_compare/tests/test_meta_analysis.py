@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from statsmodels.regression.linear_model import WLS
 from statsmodels.stats.meta_analysis import combine_effects
 
-from ktdeval.stats import (
+from ktdeval_compare.pools.meta_analysis import (
     MomentEstimates,
     RandomEffects,
     grouped_effects,

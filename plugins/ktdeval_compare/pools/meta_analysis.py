@@ -18,12 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.stats.distributions import (
-    chi_square_above,
-    normal_quantile,
-    student_probability,
-    student_quantile,
-)
+from ktdeval.stats import chi_square_above, normal_quantile, student_probability, student_quantile
 
 Values = npt.NDArray[np.float64]
 

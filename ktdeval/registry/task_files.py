@@ -60,7 +60,7 @@ messages begin.
 
 ITEMS_KEY = "items_from"
 """Config key under which a task's maker receives the source of samples that the user named with
-`--items` (see `ktdeval.task_api.sample_files`).
+`--items`.
 """
 
 _FILE_HINTS: dict[str, Any] = {

@@ -18,12 +18,6 @@ from ktdeval.task_api.events import (
     SampleFinished as SampleFinished,
     StepFinished as StepFinished,
 )
-from ktdeval.task_api.sample_files import (
-    SampleRows as SampleRows,
-    read_samples as read_samples,
-    source_name as source_name,
-    write_samples as write_samples,
-)
 from ktdeval.task_api.scoring import (
     FAILURE_MODES as FAILURE_MODES,
     VERDICT as VERDICT,

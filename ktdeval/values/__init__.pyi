@@ -15,10 +15,12 @@ from ktdeval.values.config_options import (
     user_path as user_path,
 )
 from ktdeval.values.decompression_limits import (
+    MAX_TIMES_OF_TEXT as MAX_TIMES_OF_TEXT,
     check_parquet as check_parquet,
     max_bytes as max_bytes,
     open_parquet as open_parquet,
     open_unpacked as open_unpacked,
+    too_large as too_large,
 )
 from ktdeval.values.facts import facts_file as facts_file
 from ktdeval.values.file_signatures import (
@@ -140,7 +142,6 @@ from ktdeval.values.tables.text_encoding import (
     open_text as open_text,
     shown_cell as shown_cell,
 )
-from ktdeval.values.tables.workbook import sheet_as_text as sheet_as_text
 from ktdeval.values.temporary import (
     filling as filling,
     temporary_folder as temporary_folder,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from ktdeval.errors import DataError, KtdevalError
-from ktdeval.values import sheet_as_text
+from ktdeval_tables.workbook import sheet_as_text
 from support.market.table_doors import DOORS, Cells, Door, as_csv, as_parquet
 from support.tables import beside
 

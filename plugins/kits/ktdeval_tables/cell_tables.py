@@ -19,14 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktdeval.values import (
-    LineGuard,
-    UnreadableError,
-    cell_count,
-    csv_reader,
-    open_parquet,
-    sheet_as_text,
-)
+from ktdeval.values import LineGuard, UnreadableError, cell_count, csv_reader, open_parquet
 from ktdeval_tables.json_tables import FoundTable, tables_in
 from ktdeval_tables.numbers import POINT
 from ktdeval_tables.options import ReadingOptions
@@ -34,6 +27,7 @@ from ktdeval_tables.sections import closed_by_rule, is_sectioned, split_sections
 from ktdeval_tables.table_sources import INDEX, UNREADABLE, TableSource, refuse_bytes, unreadable
 from ktdeval_tables.text_layout import BLANKS, each_once
 from ktdeval_tables.text_table import table_in_text
+from ktdeval_tables.workbook import sheet_as_text
 from ktdeval_tables.xml_tables import xml_tables
 
 Lines = npt.NDArray[np.int64]

@@ -26,13 +26,13 @@ from ktdeval.values import (
     encodings,
     first_lines,
     open_text,
-    sheet_as_text,
 )
 from ktdeval_tables.document_bars import bars_as_text
 from ktdeval_tables.numbers import MISSING, POINT, to_numbers
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.table_sources import open_source, source_kind
 from ktdeval_tables.text_layout import BLANKS, Layout, find_layout, split
+from ktdeval_tables.workbook import sheet_as_text
 
 BEYOND = "rows have more cells than the header"
 _OPEN_QUOTE = re.compile(r"EOF inside string starting at row (\d+)")

@@ -16,8 +16,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ktdeval.errors import DataError
-from ktdeval.values.decompression_limits import MAX_TIMES_OF_TEXT, max_bytes, too_large
-from ktdeval.values.installation import install_command
+from ktdeval.values import MAX_TIMES_OF_TEXT, install_command, max_bytes, too_large
 
 Note = Callable[[str], None]
 """Called with a text on the parts of a file that are not read."""

@@ -17,11 +17,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktdeval.errors import DataError, UsageError, wrap_os_error
-from ktdeval.values.config_options import user_path
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.files import new_folder, read_plain
-from ktdeval.values.hashes import content_hash, file_sha256
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, is_flat, loads_data
+from ktdeval.values import (
+    JsonValue,
+    content_hash,
+    dumps_canonical,
+    file_sha256,
+    is_flat,
+    loads_data,
+    new_folder,
+    open_parquet,
+    read_plain,
+    user_path,
+)
 
 HUB: Final = "hf:"
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, field
 
 from ktdeval.errors import DataError
-from ktdeval.task_api import SampleRows, read_samples, write_samples
 from ktdeval.values import JsonValue, Value, from_plain
+from ktdeval_qfinzero.scoring.sample_files import SampleRows, read_samples, write_samples
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
 from ktdeval_qfinzero.scoring.values import (
     EXACT,
@@ -87,7 +87,7 @@ class _TaskRow(Value, frozen=True):
 
 
 def read_tasks(source: str | Path) -> SampleRows:
-    """Read the rows of a source of samples (`ktdeval.task_api.sample_files`), in order. Raises
+    """Read the rows of a source of samples (`sample_files`), in order. Raises
     DataError if the source can't be read.
     """
     return read_samples(str(source), _JSON_COLUMNS)

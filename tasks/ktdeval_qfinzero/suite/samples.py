@@ -14,7 +14,7 @@ import click
 
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.masking import UNMASKED
-from ktdeval.task_api import Sample, source_name
+from ktdeval.task_api import Sample
 from ktdeval.values import JsonValue, content_hash, to_plain, user_path
 from ktdeval_qfinzero.benchmark.item_generation import make_items
 from ktdeval_qfinzero.benchmark.items import (
@@ -35,6 +35,7 @@ from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, open_embedded
 from ktdeval_qfinzero.point_in_time_view import DatasetView
+from ktdeval_qfinzero.scoring.sample_files import source_name
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_of
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
 from ktdeval_qfinzero.suite.config import SuiteConfig

@@ -14,9 +14,9 @@ from ktdeval.task_api import (
     TargetTask,
     TaskTraits,
     Window,
-    source_name,
 )
 from ktdeval.values import JsonValue, to_mapping
+from ktdeval_qfinzero.scoring.sample_files import source_name
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import answer_form
 from ktdeval_qfinzero.suite.prompt_texts import prompt_hashes, tool_hashes

@@ -16,9 +16,9 @@ from ktdeval.calls.prices import read_price_table
 from ktdeval.cards.card_reading import load_card
 from ktdeval.errors import CardError, DataError, UsageError
 from ktdeval.registry import load_plugins
-from ktdeval.task_api import sample_files
-from ktdeval.task_api.sample_files import read_samples, source_name, write_samples
 from ktdeval.values import file_sha256
+from ktdeval_qfinzero.scoring import sample_files
+from ktdeval_qfinzero.scoring.sample_files import read_samples, source_name, write_samples
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "question": "One?", "gold": [{"n": 1, "x": None}], "hints": ["h"]},

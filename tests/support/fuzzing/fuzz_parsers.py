@@ -357,13 +357,13 @@ def _tables() -> dict[str, Parser]:
     import openpyxl
     import pandas as pd
 
-    from ktdeval.task_api.sample_files import read_samples
-    from ktdeval.values import sheet_as_text
     from ktdeval_board.exchange.every_eval_ever_import import import_results
+    from ktdeval_qfinzero.scoring.sample_files import read_samples
     from ktdeval_tables.document_bars import bars_as_text
     from ktdeval_tables.options import ReadingOptions
     from ktdeval_tables.table_sources import open_source
     from ktdeval_tables.text_table import open_table
+    from ktdeval_tables.workbook import sheet_as_text
 
     table = b"date,code,open,high,low,close,volume\n2024-01-02,600519,1,2,0.5,1.5,100\n"
     book = io.BytesIO()
@@ -401,12 +401,12 @@ def _tables() -> dict[str, Parser]:
         "market xlsx": Parser(
             of_file(lambda path: sheet_as_text(path, lambda _: None), "bars.xlsx"),
             (book.getvalue(),),
-            ("ktdeval/values/tables/workbook.py",),
+            ("ktdeval_tables/workbook.py",),
         ),
         "samples jsonl": Parser(
             of_file(lambda path: read_samples(str(path)), "samples.jsonl"),
             (b'{"id":"1","question":"x","answer":1}\n',),
-            ("ktdeval/task_api/sample_files.py",),
+            ("ktdeval_qfinzero/scoring/sample_files.py",),
         ),
         "every_eval_ever record": Parser(
             of_file(lambda path: import_results(path, 1_000_000), "record.json"),

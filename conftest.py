@@ -19,9 +19,9 @@ import pytest
 from hypothesis import settings
 
 from support.paths import REPOSITORY
-from support.terminal import Terminal
 
-pytest_plugins = ["support.worlds"]
+# An environment that was installed before ktdeval had fixtures does not name them to pytest.
+pytest_plugins = ["ktdeval.testing.fixtures", "support.worlds"]
 
 # How long an example takes depends on what else the machine does. The same examples each time: a
 # change passes or it does not. `--hypothesis-profile search` looks at others.
@@ -134,12 +134,6 @@ def _no_process_is_left() -> Iterator[None]:
     running = sys.modules.get("support.runs.run_support")
     if running is not None:
         running.end_what_runs()
-
-
-@pytest.fixture
-def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
-    """Commands, called in this process."""
-    return Terminal(capsys)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.local_server import free_port
+from ktdeval.testing import free_port
 
 if TYPE_CHECKING:
     from support.providers.stub_provider import Stub

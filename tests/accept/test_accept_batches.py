@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ktdeval.runner.records.run_file_names import MARK
+from ktdeval.testing import wait_for
 from support.providers.repeat_plugin import PLUGIN, SAMPLES
 from support.providers.stub_batches import BatchPlan
 from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, environment_of
 from support.runs.run_support import episodes, ktdeval, start
-from support.waiting import wait_for
 
 skip_without_sdks()
 

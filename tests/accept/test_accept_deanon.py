@@ -11,9 +11,9 @@ from ktdeval.cli.main import main
 from ktdeval.runner.records.episode_journal import pack_lines
 from ktdeval.runner.records.run_file_names import ANSWERS
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import Terminal
 from support.paths import SUPPORT
 from support.runs.run_support import SAME_MASK, WINDOW, card_of
-from support.terminal import Terminal
 
 PLUGIN = str(SUPPORT / "masking" / "deanon_plugin.py")
 RATES = ("ticker_top1", "ticker_top5", "date_within_5", "joint")

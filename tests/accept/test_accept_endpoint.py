@@ -17,10 +17,9 @@ import pytest
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.testing import AnsweringHandler, running_server, small_market
 from ktdeval.values import derive_seed
-from support.local_server import Answering, running
 from support.runs.run_support import ktdeval, preload
-from support.tasks.ktdfin_market import small_market
 
 preload("openai.resources.chat")
 
@@ -50,7 +49,7 @@ WAITS = r"""{"index": 0, "finish_reason": "tool_calls",
 "arguments": "{\"orders\": [], \"overall_reason\": \"I wait.\"}"}}]}}"""
 
 
-class Endpoint(Answering):
+class Endpoint(AnsweringHandler):
     """An OpenAI-compatible server that keeps each request, and holds."""
 
     heard: Heard
@@ -68,10 +67,10 @@ class Endpoint(Answering):
 
 @contextmanager
 def endpoint() -> Iterator[tuple[str, Heard]]:
-    """The address of a running server, and the requests that it keeps."""
+    """The address of a running_server server, and the requests that it keeps."""
     handler = type("Handler", (Endpoint,), {"heard": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    with running(server):
+    with running_server(server):
         yield f"http://127.0.0.1:{server.server_port}/v1", handler.heard
 
 

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ktdeval.testing import on_each_row
 from ktdeval.values import derive_seed
 from ktdeval_memory.embedding import HashingEmbedder
 from support.runs.run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
 from support.searching import is_searching
-from support.tables import beside, on_each_row
+from support.tables import beside
 
 DEEP = {"short": "mid", "mid": "long"}
 BACK = {"mid": "short", "long": "mid"}

@@ -14,6 +14,7 @@ import pytest
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
+from ktdeval.testing import free_port
 from ktdeval_grid.launch.launch_workers import start_workers, wait_for
 from ktdeval_grid.state.status import look, reader_of
 from support.grid.grid_runs import (
@@ -27,7 +28,6 @@ from support.grid.grid_runs import (
     write_plan,
     write_stub_plan,
 )
-from support.local_server import free_port
 from support.providers.stub_provider import running_stub, skip_without_sdks
 from support.providers.stub_runs import TASK_APART, WIRES, apart, environment_of
 from support.runs.run_support import (

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import BATCHED, read_calls
+from ktdeval.testing import wait_for
 from support.grid.grid_runs import (
     done_of,
     parts_of,
@@ -33,7 +34,6 @@ from support.providers.stub_runs import (
     untold,
 )
 from support.runs.run_support import ktdeval
-from support.waiting import wait_for
 
 skip_without_sdks()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import is_met
 from support.grid.grid_runs import (
     done_records,
     parts_of,
@@ -22,7 +23,6 @@ from support.grid.grid_runs import (
 from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, apart, environment_of, finished
 from support.runs.run_support import Running, assert_same, ktdeval, start
-from support.waiting import is_met
 
 skip_without_sdks()
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from ktdeval.stores import LocalStore
+from ktdeval.testing import wait_for
 from ktdeval_grid.state.status import GridStatus, look, reader_of
 from support.grid.grid_runs import done_records, write_plan
 from support.runs.run_support import PLUGIN, ktdeval
-from support.waiting import wait_for
 
 MODELS = ("builtin/momentum", "test/mixed")
 TASKS = ("blinded_open_research", "bright_open_research")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import wait_for
 from support.grid.grid_runs import done_of, start_worker, stub_model, write_stub_plan
 from support.providers.stub_provider import FaultPlan, running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, apart, environment_of
-from support.waiting import wait_for
 
 skip_without_sdks()
 

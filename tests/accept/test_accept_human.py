@@ -14,8 +14,8 @@ import yaml
 
 from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
+from ktdeval.testing import Terminal
 from support.runs.run_support import card_of
-from support.terminal import Terminal
 
 TASK = "blinded_memory_only"
 PLAN = f"--tasks {TASK} --windows W5 --limit 2 --mask-key {'0' * 32}".split()

@@ -20,12 +20,12 @@ from ktdeval.cli.main import main
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import Terminal
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
 from ktdeval_models.params import rules
 from ktdeval_models.technical import RULES, AssetBars, turn_of_month
 from support.accept.accept_runs import verify
-from support.terminal import Terminal
 
 TWIN = "synthetic_investorbench"
 SIDES = {"BUY": 1, "SELL": -1, "HOLD": 0}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import Terminal
 from support.paths import REPOSITORY
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data", "ktdeval_compare", "ktdeval_view")
 

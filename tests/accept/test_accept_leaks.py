@@ -19,6 +19,7 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.runner.execution.run import in_turn
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import not_empty
 from support.accept import accept_overheard
 from support.accept.accept_leaks import Scanner
 from support.accept.accept_runs import (
@@ -33,7 +34,6 @@ from support.accept.accept_runs import (
     offered_tools,
 )
 from support.json_places import texts_in
-from support.loops import not_empty
 
 WINDOW = "2024-12-26:2025-01-09"  # across a New Year, with a gap of four days in it
 STEPS = 8

@@ -16,6 +16,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins
+from ktdeval.testing import not_empty
 from ktdeval.values import dumps_canonical
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
@@ -24,7 +25,6 @@ from ktdeval_live.results.settled_cards import settle_test, write_cards
 from support.json_places import Place, places, with_value
 from support.live.live_forger import Forger
 from support.live.live_plans import rehearsed
-from support.loops import not_empty
 from support.searching import is_searching
 
 NOW = "2024-06-10T00:00:00Z"

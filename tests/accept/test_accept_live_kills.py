@@ -15,6 +15,7 @@ import pytest
 
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.record import ANSWERED
+from ktdeval.testing import is_met, wait_for
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.publication.publish_chain import publications
 from ktdeval_live.record.chain import Decided
@@ -22,7 +23,6 @@ from support.live.live_drops import Drops, begin_drops, ends, ledger, plugins, r
 from support.live.live_kills import asking_processes, kill, stages
 from support.providers.stub_provider import KEY, FaultPlan, Stub, running_stub, skip_without_sdks
 from support.runs.run_support import Done, Running, error_line, ktdeval, start
-from support.waiting import is_met, wait_for
 
 skip_without_sdks()
 

@@ -22,13 +22,13 @@ from ktdeval.errors import UsageError
 from ktdeval.market import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import JournalEntry, RunFolder
+from ktdeval.testing import on_each_row
 from ktdeval.trading import Ledger, MarketRules
 from ktdeval.values import encode_canonical, to_plain
 from ktdeval_board.derived_documents import make_decisions, make_series
 from support.accept.accept_runs import verify
 from support.market import reference_broker as slow
 from support.pages.view_page import days_of, head_of, pages
-from support.tables import on_each_row
 
 Vendor = tuple[str, dict[str, pd.DataFrame], Callable[[str], slow.House]]
 """An imported market, [days, codes] tables of the vendor's files, and the rules of a code."""

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ktdeval.runner.records.run_file_names import MARK
+from ktdeval.testing import wait_for
 from support.providers.stub_provider import running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, answered, apart, finished, start_run, steps
 from support.runs.run_support import assert_same, episodes, finished_steps
-from support.waiting import wait_for
 
 skip_without_sdks()
 

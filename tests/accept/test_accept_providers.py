@@ -13,6 +13,7 @@ import pytest
 
 from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import on_each_row, wait_for
 from support.board.board_runs import tree
 from support.providers.stub_neutral import FINGERPRINT, REASONING, SERVED_BY
 from support.providers.stub_provider import KEY, Stub, running_stub, skip_without_sdks
@@ -28,8 +29,6 @@ from support.providers.stub_runs import (
     without,
 )
 from support.runs.run_support import TASK, WINDOW, card_of, ktdeval
-from support.tables import on_each_row
-from support.waiting import wait_for
 
 skip_without_sdks()
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 from ktdeval.calls.record import ANSWERED
+from ktdeval.testing import wait_for
 from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, apart, book, environment_of, finished, words_of
 from support.runs.run_support import Running, assert_same, error_line, local_copy, preload, start
 from support.runs.s3_place import Asked, S3Place, running_s3, skip_without_s3
 from support.stores.fault_proxy import FAULTS, fault_proxy
 from support.stores.forgotten_mirrors import mirrors_forgotten
-from support.waiting import wait_for
 
 skip_without_sdks()
 skip_without_s3()

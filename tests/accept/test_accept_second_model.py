@@ -19,10 +19,10 @@ from ktdeval.cards.system import System
 from ktdeval.cli.main import main
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import Terminal
 from support.providers.stub_provider import KEY, Stub, skip_without_sdks
 from support.runs.forging import edit_json
 from support.runs.run_support import SAME_MASK, copy_run
-from support.terminal import Terminal
 
 skip_without_sdks()
 

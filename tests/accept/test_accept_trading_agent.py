@@ -16,9 +16,8 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import Terminal, on_each_row
 from support.runs.run_support import PLUGIN, SAME_MASK, card_of, ktdeval as ktdeval_process, records
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 PERL = shutil.which("perl")
 # In the order of trading_agent.pl.

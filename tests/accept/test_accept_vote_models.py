@@ -16,8 +16,8 @@ import ktdeval
 from ktdeval.calls.call_log import read_calls
 from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
+from ktdeval.testing import Terminal
 from support.providers.stub_provider import KEY, Stub, skip_without_sdks
-from support.terminal import Terminal
 
 skip_without_sdks()
 

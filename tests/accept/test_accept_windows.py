@@ -12,6 +12,7 @@ import pytest
 
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import not_empty
 from support.accept.accept_runs import (
     HIDES_ASSETS,
     HIDES_DATES,
@@ -25,7 +26,6 @@ from support.accept.accept_runs import (
     synthetic,
     verify,
 )
-from support.loops import not_empty
 
 SESSIONS = dict(enumerate([43, 43, 43, 43, 40, 44, 46, 50, 50, 43], 1))
 """By number of window."""

@@ -16,9 +16,8 @@ import pytest
 import yaml
 
 from ktdeval.market.snapshots.storage import save_snapshot
+from ktdeval.testing import on_each_row, small_market
 from support.paths import REPOSITORY
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import small_market
 
 WINDOW = "2024-03-01:2024-03-29"
 

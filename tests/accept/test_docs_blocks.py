@@ -22,9 +22,9 @@ from ktdeval.cards import load_card
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import load_ledger, open_snapshot
+from ktdeval.testing import not_empty
 from support.docs.docs_packages import FOLDER
 from support.docs.docs_prose import AUTHOR_PAGES, code_blocks
-from support.loops import not_empty
 from support.paths import REPOSITORY
 from support.tables import beside
 

@@ -22,9 +22,8 @@ import pytest
 
 pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is not here")
 
-from support.local_server import free_port
+from ktdeval.testing import free_port, wait_for
 from support.runs.forging import edit_json
-from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -20,6 +20,7 @@ from scipy import stats
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import on_each_row
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values import content_hash, dumps_canonical, to_plain
@@ -28,7 +29,6 @@ from ktdeval_compare.masks.mask_key_effect import first_listed, profits_of
 from ktdeval_compare.pairs.compared_cards import load_entrants
 from support.paths import SUPPORT
 from support.runs.run_support import error_line, ktdeval
-from support.tables import on_each_row
 
 PLUGIN = SUPPORT / "masking" / "label_plugin.py"
 TASK = "blinded_open_research"

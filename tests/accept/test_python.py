@@ -19,12 +19,11 @@ from ktdeval import errors
 from ktdeval.api import ModelRequest, QATask, Reply, UsageError, metric
 from ktdeval.cli.main import cli
 from ktdeval.cli.python_api import command_function_names
+from ktdeval.testing import not_empty, on_each_row
 from support.docs.docstring_examples import example_of, run_example
-from support.loops import not_empty
 from support.pages import notebook
 from support.paths import REPOSITORY
 from support.runs.run_support import records
-from support.tables import on_each_row
 
 BOOK = REPOSITORY / "examples" / "evaluate.ipynb"
 TASK = "blinded_open_research"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
+from ktdeval.testing import Terminal
 from ktdeval_qfinzero.catalogue import catalogue
 from support.qfinzero.qfinzero_scoring_cases import load_tasks
 from support.qfinzero.qfinzero_world import store_small
 from support.runs.run_support import card_of
-from support.terminal import Terminal
 
 PRICES = "ticker,date,open,high,low,close,volume\n"
 SPEC = """

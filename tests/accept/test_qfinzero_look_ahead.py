@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.benchmark.template_slots import SlotWording
 from ktdeval_qfinzero.catalogue import catalogue
@@ -28,7 +29,6 @@ from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
-from support.loops import not_empty
 from support.qfinzero.qfinzero_broker_play import thing
 from support.qfinzero.qfinzero_poison import (
     FAR,
@@ -47,7 +47,7 @@ from support.qfinzero.qfinzero_poison import (
 )
 from support.qfinzero.qfinzero_synthetic import dataset_of, small_market
 from support.qfinzero.qfinzero_world import at
-from support.tables import beside, on_each_row
+from support.tables import beside
 
 Call = tuple[str, dict[str, Any]]
 Story = Iterator[Call]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import wait_for
 from support.runs.run_support import (
     DAYS_IN_WINDOW,
     PLUGIN,
@@ -27,7 +28,6 @@ from support.runs.run_support import (
     records,
     start,
 )
-from support.waiting import wait_for
 
 LONG_WINDOW = "2024-01-15:2024-04-12"
 # chaos may fail in any number of steps in a row, which shall not stop a run here

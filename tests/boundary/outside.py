@@ -7,11 +7,11 @@ from __future__ import annotations
 import io
 import json
 import os
-import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class Done:
 
 
 def command(*words: object, cwd: Path) -> Done:
-    """Run `python -m ktdeval WORDS` in a folder, in this process."""
+    """Run `ktdeval WORDS` in a folder, in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="\n") for _ in range(2))
     with _as_process_of(cwd, words), redirect_stdout(out), redirect_stderr(err):
         code = _run()
@@ -45,12 +45,11 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 def _run() -> int:
+    (script,) = entry_points(group="console_scripts", name="ktdeval")
     try:
-        runpy.run_module("ktdeval", run_name="__main__", alter_sys=False)
+        return int(script.load()())
     except SystemExit as end:
         return int(end.code or 0)
-
-    return 0
 
 
 def _text(stream: io.TextIOWrapper) -> str:

@@ -19,7 +19,7 @@ import pytest
 from corner_market import CORNERS, make_market, read_scene
 
 import ktdeval
-from support.local_server import Answering, running
+from ktdeval.testing import AnsweringHandler, running_server
 
 FOLDER = Path(__file__).with_name("wires")
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
@@ -97,7 +97,7 @@ def answering(write: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """A server that talks, its address, and the requests that it got."""
     asked: list[dict[str, Any]] = []
 
-    class Handler(Answering):
+    class Handler(AnsweringHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             said: Any = PROSE
@@ -109,7 +109,7 @@ def answering(write: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.answer(reply, headers={"Content-Type": "application/json"})
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    with running(server):
+    with running_server(server):
         yield f"http://127.0.0.1:{server.server_address[1]}", asked
 
 

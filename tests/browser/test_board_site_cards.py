@@ -20,8 +20,8 @@ from ktdeval.stats import (
     sign_flip,
     signed_rank,
 )
+from ktdeval.testing import not_empty
 from ktdeval.values import sha256_hex
-from support.loops import not_empty
 from support.pages.browser_pages import (
     Reader,
     every_screen,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ktdeval.testing import on_each_row
 from ktdeval_pages.assets import charts_script, shared_script, vendor_files
 from support.pages.browser_pages import Chromium, needs_browser, wait_until
-from support.tables import on_each_row
 
 pytestmark = needs_browser
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from ktdeval.testing import not_empty
 from support.docs.docs_nav import nav_pages
-from support.loops import not_empty
 from support.pages.browser_pages import Chromium, axe_violations, every_screen, needs_browser
 from support.paths import REPOSITORY
 from support.tables import beside

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from ktdeval.testing import not_empty
 from ktdeval_live.page.data import LivePage, PageEntry
 from ktdeval_live.page.write import write_page
 from support.live.live_pages import Shape, generated_page
-from support.loops import not_empty
 from support.pages.browser_pages import (
     Reader,
     axe_violations,

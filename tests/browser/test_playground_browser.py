@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ktdeval.testing import Terminal, wait_for
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.pages.chat_store import ChatStore
 from ktdeval_qfinzero.catalogue import catalogue
@@ -34,8 +35,6 @@ from support.qfinzero.chat_stub import ANSWER, ChatStub, chat_stub
 from support.qfinzero.playground_server import PlaygroundServer, playground_server
 from support.qfinzero.qfinzero_server import Served, serving
 from support.runs.run_support import ktdeval
-from support.terminal import Terminal
-from support.waiting import wait_for
 
 pytestmark = [needs_browser, pytest.mark.exhaustive]
 

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from ktdeval.market import load_snapshot
 from ktdeval.runner import RunFolder
+from ktdeval.testing import not_empty
 from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_pages import PageSurroundings, make_episode_page
 from ktdeval_view.episode_records import EpisodeRecords, read_episode
-from support.loops import not_empty
 from support.pages.browser_pages import (
     Reader,
     axe_violations,

@@ -23,6 +23,7 @@ from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError,
 from ktdeval.market.rules.calendar import parse_day
 from ktdeval.registry import load_plugins
 from ktdeval.secrets import redact_secrets
+from ktdeval.testing import on_each_row
 from ktdeval_models.remote.params import presets
 from support.providers.adapter_server import (
     LOOK,
@@ -34,7 +35,6 @@ from support.providers.adapter_server import (
     prepared,
 )
 from support.providers.stub_provider import KEY, skip_without_sdks
-from support.tables import on_each_row
 
 skip_without_sdks()
 

@@ -20,12 +20,12 @@ from ktdeval.calls.http_errors import (
 )
 from ktdeval.calls.provider_errors import ProviderRefusal, read_refusal, refusal_of, retry_after_s
 from ktdeval.errors import ConfigError, ModelError, ProviderError
+from ktdeval.testing import on_each_row
 from ktdeval.values.config_options import build
 from ktdeval_models.remote.keys import find_key
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams, RemoteParams
 from support.providers.stub_provider import KEY
-from support.tables import on_each_row
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

@@ -16,6 +16,7 @@ from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ProviderError
 from ktdeval.harness.chat_messages import CallParams
 from ktdeval.registry import load_plugins
+from ktdeval.testing import Terminal, on_each_row, small_market
 from support.providers.adapter_server import (
     LOOK,
     Prepared,
@@ -26,10 +27,8 @@ from support.providers.adapter_server import (
 )
 from support.providers.one_call import ONE_CALL, of_chat
 from support.providers.stub_provider import skip_without_sdks
-from support.tables import beside, on_each_row
-from support.tasks.ktdfin_market import small_market
+from support.tables import beside
 from support.tasks.ktdfin_play import Play
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

@@ -21,6 +21,7 @@ from ktdeval.harness.chat_messages import (
     ToolCall,
     Usage,
 )
+from ktdeval.testing import on_each_row
 from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.google import GoogleModel
 from ktdeval_models.remote.params import AnthropicParams, GoogleParams
@@ -35,7 +36,6 @@ from support.providers.adapter_server import (
     prepared,
 )
 from support.providers.stub_provider import KEY, Stub, running_stub
-from support.tables import on_each_row
 
 pytestmark = pytest.mark.usefixtures("provider_keys")
 

@@ -22,6 +22,7 @@ from ktdeval.harness.chat_messages import (
     ToolSpec,
     Usage,
 )
+from ktdeval.testing import on_each_row
 from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, presets
 from support.providers.adapter_server import (
@@ -34,7 +35,6 @@ from support.providers.adapter_server import (
     prepared,
 )
 from support.providers.stub_provider import KEY, running_stub
-from support.tables import on_each_row
 
 APIS = ("responses", "chat")
 CALLS = (

@@ -13,9 +13,9 @@ from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ProviderError
 from ktdeval.harness import UNPARSED_CALL, CallParams
 from ktdeval.registry import load_plugins
+from ktdeval.testing import small_market
 from support.providers.adapter_server import LOOK, QUESTION, Prepared, ask, prepared
 from support.providers.stub_provider import skip_without_sdks
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()

@@ -18,10 +18,10 @@ import pytest
 from ktdeval.calls.record import reply_bytes, reply_of
 from ktdeval.harness.chat_messages import Message, Reply
 from ktdeval.registry import load_plugins
+from ktdeval.testing import small_market
 from ktdeval.values import dumps_canonical
 from support.providers.adapter_server import LOOK, QUESTION, Prepared, ask, prepared
 from support.providers.stub_provider import skip_without_sdks
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()

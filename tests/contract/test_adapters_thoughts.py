@@ -24,6 +24,7 @@ from ktdeval.harness.chat_messages import (
     ToolCall,
 )
 from ktdeval.registry import load_plugins
+from ktdeval.testing import small_market
 from ktdeval_models.remote.refused_thoughts import rejects_thoughts
 from support.providers.adapter_server import (
     LOOK,
@@ -35,7 +36,6 @@ from support.providers.adapter_server import (
     prepared,
 )
 from support.providers.stub_provider import skip_without_sdks
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()

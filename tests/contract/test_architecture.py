@@ -17,7 +17,7 @@ from ktdeval import api, hookspecs
 from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
 from ktdeval.market.assembly import REPAIRS
-from support.loops import not_empty
+from ktdeval.testing import not_empty
 from support.paths import REPOSITORY
 from support.source_trees import (
     SOURCES,
@@ -185,6 +185,7 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
         "tasks/ktdeval_deanon/certificate/command.py",
         "ktdeval/registry/plugin_registry.py",
         "ktdeval/runner/plans/config.py",
+        "ktdeval/testing/fixtures.py",  # pytest loads it in anybody's tests
         "ktdeval/values/config_options.py",
         "ktdeval/values/lazy.py",
     }

@@ -16,8 +16,8 @@ from ktdeval.api import Reply
 from ktdeval.cli.main import main
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelTraits
+from ktdeval.testing import AnsweringHandler, serving
 from support.docs.docs_prose import author_guide, guide_files
-from support.local_server import Answering, serving
 
 MODULES = ("sums", "clerk", "hits", "local", "sizing")
 GUIDE = author_guide()
@@ -252,7 +252,7 @@ def test_an_adapter_and_an_agent_with_a_tool_of_its_own_run_as_printed(tmp_path:
 
     bodies: list[Any] = []
 
-    class OwnProtocol(Answering):
+    class OwnProtocol(AnsweringHandler):
         """Speaks the protocol of `local.py`: sizes once where it may, and submits 5."""
 
         def do_POST(self) -> None:

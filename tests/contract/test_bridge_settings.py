@@ -16,13 +16,13 @@ import pytest
 from ktdeval.harness import APPLIED, NOT_APPLIED, ExternalSession
 from ktdeval.harness.own_settings import noted_settings
 from ktdeval.registry import load_plugins
+from ktdeval.testing import on_each_row, small_market
 from ktdeval.values import dumps_canonical
 from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.bridge_server import BridgeAnswers
 from support.providers.adapter_server import Prepared, PreparedServer, prepared
 from support.providers.stub_provider import skip_without_sdks
-from support.tables import beside, on_each_row
-from support.tasks.ktdfin_market import small_market
+from support.tables import beside
 from support.tasks.ktdfin_play import Play
 
 skip_without_sdks()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktdeval.harness import Message, ModelRequest, ToolSpec
-from support.loops import not_empty
+from ktdeval.testing import not_empty
 from support.tables import beside
 from support.tasks.copyable_examples import copyable_of
 from support.tasks.planned_tasks import TASKS, first_requests

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ktdeval.testing import not_empty
 from support.docs.docs_dependencies import rows
-from support.loops import not_empty
 
 
 @pytest.mark.slow

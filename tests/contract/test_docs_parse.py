@@ -17,10 +17,10 @@ import pytest
 
 from ktdeval.cli.options import config_of
 from ktdeval.errors import KtdevalError
+from ktdeval.testing import not_empty
 from support.docs.docs_commands import context_of
 from support.docs.docs_packages import FOLDER
 from support.docs.docs_prose import code_blocks, without_code
-from support.loops import not_empty
 from support.paths import REPOSITORY
 
 PAGES = [

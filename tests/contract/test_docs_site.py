@@ -13,6 +13,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
+from ktdeval.testing import not_empty
 from support.docs.docs_commands import all_commands
 from support.docs.docs_nav import nav_pages
 from support.docs.docs_packages import FOLDER, brought_in, package_pages
@@ -20,7 +21,6 @@ from support.docs.docs_pictures import hashes, recorded_hashes
 from support.docs.docs_project import folders_of, makefile, upper_bounds
 from support.docs.docs_prose import links, long_sentences, problem_of_link, word_count
 from support.docs.make_docs import generated_pages
-from support.loops import not_empty
 from support.paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"

@@ -5,11 +5,11 @@ Words of the reader's own, such as `task`, are those of `readers_words`.
 
 from __future__ import annotations
 
-import inspect
 import random
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,10 +72,7 @@ def ktdeval_models():
 def public_names() -> dict[str, Any]:
     found = {name: getattr(ktdeval, name) for name in OF_PACKAGE}
     found |= {name: getattr(api, name) for name in dir(api)}
-    for name, value in vars(testing).items():
-        if not name.startswith("_") and not inspect.ismodule(value):
-            found[name] = value
-
+    found |= {name: getattr(testing, name) for name in dir(testing)}
     return found
 
 
@@ -115,6 +112,7 @@ def readers_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
         "random": random,
         "Annotated": Annotated,
         "Path": Path,
+        "ThreadingHTTPServer": ThreadingHTTPServer,
         "MaskConfig": MaskConfig,
         "UNMASKED": UNMASKED,
         "decide_in_phases": decide_in_phases,
@@ -178,9 +176,9 @@ def cases() -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", cases())
 def test_the_example_of_a_public_name_runs_as_shown(
-    readers_words: dict[str, Any], name: str
+    readers_words: dict[str, Any], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_example(EXAMPLES[name], dict(readers_words))
+    run_example(EXAMPLES[name], {**readers_words, "capsys": capsys})
 
 
 def test_the_examples_of_a_run_work_on_the_run_of_the_first(readers_run: dict[str, Any]) -> None:

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from ktdeval.registry import load_plugins
+from ktdeval.testing import Terminal, not_empty
 from support.floors import folders, needs, without
-from support.loops import not_empty
 from support.paths import REPOSITORY
 from support.runs.run_support import TASK, WINDOW
-from support.terminal import Terminal
 
 EXAMPLE = REPOSITORY / "examples/ktdeval-example-plugin/src/ktdeval_example"
 PROJECT = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")

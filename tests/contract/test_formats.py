@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.testing import Terminal
 from ktdeval.values.format_versions import formats
 from support.formats.format_samples import (
     FOLDER,
@@ -21,7 +22,6 @@ from support.formats.format_samples import (
     unpack,
 )
 from support.providers.adapter_server import Prepared, prepared
-from support.terminal import Terminal
 
 RELEASES = sorted(path.name for path in FOLDER.iterdir() if path.name[:1].isdigit())
 

@@ -12,9 +12,9 @@ import pytest
 from ktdeval.cli.examples import continued_lines
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import load_plugins
+from ktdeval.testing import Terminal
 from support.docs.docs_commands import all_commands, context_of
 from support.floors import absent
-from support.terminal import Terminal
 
 COMMANDS = dict(all_commands())
 #: Parameters whose values are names that plugins offer

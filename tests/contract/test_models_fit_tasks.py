@@ -15,9 +15,9 @@ from ktdeval.runner import open_snapshot
 from ktdeval.runner.rehearsals.model_task_fit import check_model
 from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.task_api import is_scoring
+from ktdeval.testing import not_empty
 from ktdeval_board.baselines import train_coefficients
 from ktdeval_board.init import DEFAULT_BASELINES, BegunBoard, NewBoard, init_board
-from support.loops import not_empty
 from support.tasks.planned_tasks import PLUGINS, TASKS, market_of, planned
 
 MODELS = sorted(name for name in PLUGINS.specs("models") if name.startswith("builtin/"))

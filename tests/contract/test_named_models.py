@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import Terminal
 from support.paths import REPOSITORY
-from support.terminal import Terminal
 
 
 @pytest.mark.slow

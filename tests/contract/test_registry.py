@@ -19,11 +19,10 @@ from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import KINDS, Plugins, discovery, load_plugins
 from ktdeval.registry.task_files import merge_layers, task_specs
+from ktdeval.testing import errors_of, on_each_row
 from ktdeval.values import loads_untrusted, parse_yaml
 from ktdeval.values.config_options import build_params, option, parse_assignments, parse_scalar
 from support.advertised import advertise
-from support.tables import on_each_row
-from support.texts import errors_of
 
 HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"
 

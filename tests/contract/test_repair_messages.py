@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
+from ktdeval.testing import on_each_row
 from ktdeval.values import dumps_canonical
-from support.tables import on_each_row
 from support.tasks.planned_tasks import planned
 
 REASON = "reason enough"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import not_empty
 from support.docs.docs_project import makefile
 from support.docs.docs_prose import links, long_sentences, problem_of_link
 from support.docs.docs_rooms import FAMILIES, read_room, room_folders, rooms
-from support.loops import not_empty
 from support.paths import REPOSITORY
 
 FOLDERS = room_folders()

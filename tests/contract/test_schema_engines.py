@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from support.loops import not_empty
+from ktdeval.testing import not_empty
 from support.paths import REPOSITORY
 from support.schemas.schema_documents import breakers, followers
 from support.schemas.schema_engines import AJV, ENGINES, Engine, ajv_refusals, has_ajv, installed

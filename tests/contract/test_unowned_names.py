@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.values import requirement
-from support.loops import not_empty
 from support.paths import REPOSITORY
-from support.tables import on_each_row
 
 SKIPPED = {".git", ".venv", "node_modules", "records", "cards", "site", "dist", ".mypy_cache"}
 SUFFIXES = {".py", ".md", ".yml", ".yaml", ".toml", ".j2", ".js", ".txt", ".sh", ".csv"}

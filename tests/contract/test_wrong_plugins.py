@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.testing import ConformanceError, check_parts, check_plugin
+from ktdeval.testing import ConformanceError, check_parts, check_plugin, on_each_row
 from support.advertised import modules_forgotten
-from support.tables import on_each_row
 
 HEADER = """\
 from dataclasses import dataclass

@@ -22,6 +22,7 @@ from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import wait_for
 from ktdeval.testing.markets import random_snapshot
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
@@ -29,7 +30,6 @@ from support.llm.forced_replies import calls_of, forced_replies, row_of
 from support.llm.llm_server import CONTEXT, MODEL, ServedModel
 from support.runs.run_support import SAME_MASK, finished_steps, ktdeval, start
 from support.schemas.sent_schemas import sent_schemas
-from support.waiting import wait_for
 
 if "KTDEVAL_LLM_VENV" not in os.environ:
     pytest.skip(

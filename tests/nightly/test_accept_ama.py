@@ -10,9 +10,8 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
+from ktdeval.testing import Terminal, on_each_row
 from support.accept.accept_runs import verify
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 FIGURES = ("cumulative_return", "annualised_return", "volatility", "sharpe", "max_drawdown")
 FILES = {

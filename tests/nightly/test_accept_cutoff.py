@@ -18,8 +18,8 @@ import ktdeval
 from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
+from ktdeval.testing import Terminal
 from support.runs.run_support import card_of
-from support.terminal import Terminal
 
 CUTOFF = "2025-06-15"
 TASK = "ama_tsla_bright"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import wait_for
 from support.grid.grid_runs import done_of, done_records, start_worker, write_stub_plan
 from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, apart, environment_of, finished
 from support.runs.run_support import Running, assert_same, ktdeval
-from support.waiting import wait_for
 
 skip_without_sdks()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import free_port
 from support.board.board_runs import tree
 from support.live.live_drops import begin_drops
-from support.local_server import free_port
 from support.providers.stub_provider import KEY, running_stub, skip_without_sdks
 from support.runs.run_support import ktdeval
 

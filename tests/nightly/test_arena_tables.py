@@ -19,8 +19,8 @@ import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
+from ktdeval.testing import Terminal
 from support.accept.voting_models import order_model, stance_model
-from support.terminal import Terminal
 
 METRICS = ("cumulative_return", "annualised_return", "volatility", "sharpe", "max_drawdown")
 NAMES = ("one", "two", "three")

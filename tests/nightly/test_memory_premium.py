@@ -17,9 +17,9 @@ from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.stats.factorial_effects import NO_VARIATION
+from ktdeval.testing import small_market
 from support.paths import SUPPORT
 from support.runs.run_support import card_of, ktdeval
-from support.tasks.ktdfin_market import small_market
 
 PLUGIN = SUPPORT / "masking" / "label_plugin.py"
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")

@@ -21,9 +21,9 @@ import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot
+from ktdeval.testing import Terminal
 from ktdeval.trading import Ledger
 from support.accept.voting_models import stance_model
-from support.terminal import Terminal
 
 NAMES = ("one", "two", "three")
 ASSET = {"tasks": "ama_btc", "data": "synthetic_arena"}

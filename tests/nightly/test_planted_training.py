@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[planted
 from planted_memory import main as print_tables  # noqa: E402
 
 from ktdeval.registry import load_plugins  # noqa: E402
+from ktdeval.testing import Terminal  # noqa: E402
 from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts  # noqa: E402
 from ktdeval_models.planted.params import model_folder  # noqa: E402
 from ktdeval_models.planted.planted_files import DESCRIPTION, WEIGHTS, read_planted  # noqa: E402
@@ -26,7 +27,6 @@ from ktdeval_models.planted.reduced_text import (  # noqa: E402
 )
 from ktdeval_models.planted.training import Settings, _Network, snapshots  # noqa: E402
 from ktdeval_models.planted.transformer import Shape, Transformer  # noqa: E402
-from support.terminal import Terminal  # noqa: E402
 
 PLUGINS = load_plugins()
 WINDOW = "2024-03-01:2024-03-29"

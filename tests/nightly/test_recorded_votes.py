@@ -18,9 +18,9 @@ import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.runner import RunFolder
+from ktdeval.testing import Terminal
 from support.accept.voting_models import order_model, stance_model
 from support.runs.forging import change_transcript, rehash
-from support.terminal import Terminal
 
 VOTERS = 5
 FAILING = frozenset({"day_+4", "day_+5"})

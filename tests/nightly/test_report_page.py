@@ -18,11 +18,11 @@ import pytest
 from ktdeval.cards import metric_word
 from ktdeval.cli.main import main
 from ktdeval.runner.records.ledger_file import load_ledger
+from ktdeval.testing import Terminal
 from ktdeval.values import install_command
 from support.pages.report_page import Page, check_page
 from support.runs.forging import edit_json
 from support.runs.run_support import copy_run, ktdeval
-from support.terminal import Terminal
 
 pytest.importorskip("vl_convert")
 

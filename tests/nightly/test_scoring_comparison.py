@@ -14,10 +14,10 @@ from scipy.stats import binomtest
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
+from ktdeval.testing import Terminal
 from support.pages.report_page import check_page
 from support.paths import SUPPORT
 from support.runs.run_support import card_of
-from support.terminal import Terminal
 
 PLUGIN = str(SUPPORT / "qfinzero" / "qfinzero_suite_plugin.py")
 TASKS = "qfinzero_calling,qfinzero_planning"

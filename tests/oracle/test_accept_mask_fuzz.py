@@ -16,9 +16,8 @@ from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.masking.text_normalisation import normalise
 from ktdeval.registry import load_plugins
+from ktdeval.testing import not_empty, small_market
 from support.accept.accept_leaks import Scanner
-from support.loops import not_empty
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play, Scripted
 
 pytestmark = pytest.mark.slow

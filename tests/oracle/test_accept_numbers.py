@@ -19,6 +19,7 @@ import pytest
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import not_empty, small_market
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
@@ -31,11 +32,10 @@ from support.accept.accept_figures import (
 )  # fmt: skip
 from support.accept.accept_runs import conversations, evaluate, silently
 from support.figures.card_checks import card_of, check_card
-from support.loops import not_empty
 from support.market import reference_broker
 from support.market.trading_market import make_market
 from support.searching import is_searching
-from support.tasks.ktdfin_market import FIRST, LAST, rows, small_market, spec_of
+from support.tasks.ktdfin_market import FIRST, LAST, rows, spec_of
 
 pytestmark = pytest.mark.slow
 

@@ -17,11 +17,12 @@ from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.masking.payload_types import Price, Shares
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
+from ktdeval.testing import small_market
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order
 from ktdeval_builtin.react import ReactAgent
 from support.masking.oracle_play import Prober, moved_below, scaled_below
-from support.tasks.ktdfin_market import small_market, spec_of
+from support.tasks.ktdfin_market import spec_of
 from support.tasks.ktdfin_play import PLUGINS, Play
 
 MARKET = small_market()

@@ -15,12 +15,12 @@ from ktdeval.cli.main import main
 from ktdeval.runner.records.episode_journal import pack_lines
 from ktdeval.runner.records.run_file_names import ANSWERS
 from ktdeval.runner.records.run_folder import RunFolder
+from ktdeval.testing import not_empty
 from ktdeval_qfinzero.benchmark.items import BenchmarkItem, open_workspace, resolve_references
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.suite.task import SuiteTask
-from support.loops import not_empty
 from support.paths import SUPPORT
 from support.qfinzero.qfinzero_suite_play import (
     VARIANTS,

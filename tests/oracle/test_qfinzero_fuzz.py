@@ -10,13 +10,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from ktdeval.testing import not_empty
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.pmb.broker import rerun
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from support.loops import not_empty
 from support.qfinzero.qfinzero_calls import ask, refused
 from support.qfinzero.qfinzero_fuzz import BOTH, SCENES, SESSION, Maker, attempt, scene
 from support.qfinzero.qfinzero_invariants import check_invariants

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ktdeval.errors import InvariantError
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.pmb.bar_feed import DayFrame
 from ktdeval_qfinzero.pmb.broker_types import Account, Bar, Instrument, Position, Rules
 from ktdeval_qfinzero.pmb.margin import margin_state
@@ -20,7 +21,6 @@ from ktdeval_qfinzero.pmb.tick_execution import next_look
 from ktdeval_qfinzero.timestamps import MINUTE
 from support.qfinzero.qfinzero_broker_play import FREE, OPEN, Play, Row
 from support.qfinzero.qfinzero_invariants import check_invariants
-from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 

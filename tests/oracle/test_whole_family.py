@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("open_research", "fixed_candidate", "memory_only")

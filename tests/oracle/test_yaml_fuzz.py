@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError
+from ktdeval.testing import Terminal
 from ktdeval.values import parse_yaml
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

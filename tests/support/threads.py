@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.waiting import wait_for
+from ktdeval.testing import wait_for
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[object]:

@@ -15,18 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.registry import load_plugins
 
 if TYPE_CHECKING:
     from ktdeval.market import MarketSnapshot
     from support.grid.grid_store import HandMade
     from support.providers.stub_provider import Stub
-
-
-@pytest.fixture(scope="session")
-def plugins() -> Plugins:
-    """The installed plugins."""
-    return load_plugins()
 
 
 @pytest.fixture
@@ -39,14 +33,6 @@ def stub() -> Iterator[Stub]:
 
 
 # -- markets and folders
-
-
-@pytest.fixture(scope="session")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small market, stored: to be read."""
-    from support.runs.run_support import store_market
-
-    return store_market(tmp_path_factory.mktemp("data") / "market")
 
 
 @pytest.fixture
@@ -116,10 +102,10 @@ def whole(
     return folder / "run"
 
 
-@pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
-    """A copy of the finished run, to be changed."""
-    return Path(shutil.copytree(whole, tmp_path / "run"))
+@pytest.fixture(scope="module")
+def finished_run(whole: Path) -> Path:
+    """The finished run that `run`, a fixture of `ktdeval.testing`, copies."""
+    return whole
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,9 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.observation import first_number
+from ktdeval.testing import on_each_row
 from ktdeval_agents import ByAssetParams
 from ktdeval_agents.by_asset import ByAssetAgent
-from support.tables import on_each_row
 from support.tasks.agent_sessions import PreparedSession
 from support.tasks.shown_states import observation_of
 

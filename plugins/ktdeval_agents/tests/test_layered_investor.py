@@ -11,13 +11,13 @@ import pytest
 from ktdeval.errors import ConfigError
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.episode_journal import unpack_lines
+from ktdeval.testing import on_each_row
 from ktdeval_agents import InvestorParams
 from ktdeval_agents.layered_memory import make_investor
 from ktdeval_agents.team import TeamAgent
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
 from support.runs.run_support import PLUGIN, SAME_MASK, episodes, ktdeval
-from support.tables import on_each_row
 from support.tasks.agent_sessions import Session, observation
 
 

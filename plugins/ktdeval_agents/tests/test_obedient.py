@@ -16,9 +16,10 @@ import pytest
 from ktdeval.errors import ProviderError
 from ktdeval.harness import Message, ModelRequest, ModelTraits, Reply, ToolSpec
 from ktdeval.task_api.scoring import is_scoring
+from ktdeval.testing import on_each_row
 from ktdeval.trading import DECIDED
 from support.providers.obedient_model import ObedientModel
-from support.tables import beside, on_each_row
+from support.tables import beside
 from support.tasks.planned_tasks import PLUGINS, TASKS, planned
 
 TABLES = beside(__file__)

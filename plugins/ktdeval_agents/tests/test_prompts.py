@@ -15,9 +15,9 @@ import pytest
 
 from ktdeval.harness import ROLE_HEADING, SIGNALS, ModelRequest, Reply, ToolCall
 from ktdeval.runner.rehearsals.conversation_size import example
+from ktdeval.testing import not_empty
 from ktdeval_agents import TEAMS
 from ktdeval_agents.prompts import shorten_text
-from support.loops import not_empty
 from support.tasks.planned_tasks import planned
 
 ORDERS = (

@@ -14,9 +14,9 @@ import pytest
 from ktdeval.cards import load_card, parse_card
 from ktdeval.cli.main import main
 from ktdeval.errors import CardError
+from ktdeval.testing import Terminal
 from support.providers.adapter_server import Prepared, prepared
 from support.providers.stub_provider import skip_without_sdks
-from support.terminal import Terminal
 
 skip_without_sdks()
 

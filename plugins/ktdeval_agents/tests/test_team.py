@@ -33,7 +33,7 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.observation import ObservedState
-from ktdeval.testing import check_plugin
+from ktdeval.testing import check_plugin, not_empty, on_each_row
 from ktdeval.trading import Order
 from ktdeval_agents import TEAMS, TeamParams, VoteParams
 from ktdeval_agents.analyst_selection import CHOOSE
@@ -42,9 +42,8 @@ from ktdeval_agents.role_graph import load_team
 from ktdeval_agents.roles_command import usage_by_role
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
 from ktdeval_agents.team_vote import VoteAgent
-from support.loops import not_empty
 from support.paths import REPOSITORY
-from support.tables import beside, on_each_row
+from support.tables import beside
 from support.tasks.agent_sessions import DATES, PreparedSession
 
 Words = str | None | Callable[[ModelRequest], str | Reply]

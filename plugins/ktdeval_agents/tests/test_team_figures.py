@@ -13,6 +13,7 @@ import pytest
 from ktdeval.market.snapshots.no_market import NO_MARKET
 from ktdeval.masking import identities_of
 from ktdeval.observation import ObservedAsset, ObservedState, recorded_state
+from ktdeval.testing import on_each_row
 from ktdeval.values import load_yaml
 from ktdeval_agents.computed_signals import (
     annual_volatility,
@@ -26,7 +27,6 @@ from ktdeval_agents.computed_signals import (
     volatility_limits,
 )
 from support.paths import REPOSITORY
-from support.tables import on_each_row
 
 LIMITS = load_yaml(REPOSITORY / "plugins/ktdeval_agents/figures.yaml")["volatility_limits"]
 

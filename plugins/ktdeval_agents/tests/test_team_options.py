@@ -23,14 +23,13 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import estimate_run
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.model_settings import with_model_settings
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval_agents import TeamParams
 from ktdeval_agents.analyst_selection import CHOOSE, choose
 from ktdeval_agents.role_graph import load_team
 from ktdeval_agents.team import TeamAgent
 from ktdeval_agents.team_options import with_options
-from support.loops import not_empty
 from support.paths import REPOSITORY
-from support.tables import on_each_row
 from support.tasks.agent_sessions import PreparedSession
 from support.tasks.shown_states import observation_of
 

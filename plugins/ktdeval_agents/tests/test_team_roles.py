@@ -15,8 +15,8 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.harness import TranscriptEntry
 from ktdeval.runner import RunFolder
+from ktdeval.testing import Terminal
 from ktdeval.values import dumps_canonical
-from support.terminal import Terminal
 
 PLUGIN = '''
 from dataclasses import replace

@@ -11,10 +11,10 @@ import pytest
 from ktdeval.errors import DataError
 from ktdeval.harness import Lesson, ModelRequest, Observation, Reply, ToolCall
 from ktdeval.observation import ObservedState, state_of_values
+from ktdeval.testing import on_each_row
 from ktdeval_agents.role_graph import MemoryRule
 from ktdeval_agents.team_memory import TeamMemory
 from ktdeval_agents.warmup import practice_state, warm_up
-from support.tables import on_each_row
 from support.tasks.agent_sessions import PreparedSession
 
 RULE = MemoryRule(same=5)

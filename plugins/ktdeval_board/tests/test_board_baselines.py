@@ -19,6 +19,7 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.market import with_id
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
+from ktdeval.testing import on_each_row
 from ktdeval.values import JsonValue, to_plain
 from ktdeval_board.baselines import (
     MAX_FACTORS,
@@ -47,7 +48,6 @@ from support.board.board_runs import (
     tree,
     withdraw,
 )
-from support.tables import on_each_row
 
 _BASELINES = (leaderboard, "--on", TODAY, "baselines")
 

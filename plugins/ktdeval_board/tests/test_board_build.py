@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError
+from ktdeval.testing import not_empty
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import load_rules
@@ -27,7 +28,6 @@ from ktdeval_board.site.card_documents import CardDocument, chosen_base
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file
 from support.board.board_forge import HOSTILE, SCORING, entry_ids, forge_board
 from support.board.board_runs import tree
-from support.loops import not_empty
 from support.pages.site_pages import card_file, read_data, read_data_file
 from support.paths import REPOSITORY
 from support.runs.run_support import error_line, ktdeval

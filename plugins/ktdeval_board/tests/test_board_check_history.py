@@ -12,13 +12,13 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.registry import load_plugins
+from ktdeval.testing import error_lines, errors_of
 from ktdeval.values import Finding
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
 from ktdeval_board.checking.findings import make_finding
 from ktdeval_board.layout import CardFiles
 from support.board.board_bad import TODAY, BadBoard, Good, make_good
 from support.board.board_repository import commit, git, propose
-from support.texts import error_lines, errors_of
 
 pytestmark = pytest.mark.slow
 

@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from ktdeval.errors import ConfigError
+from ktdeval.testing import on_each_row
 from ktdeval.values import content_hash
 from ktdeval_board.errata import Erratum
 from ktdeval_board.ranking.column_texts import (
@@ -32,7 +33,6 @@ from support.board.board_ranks import (
 )
 from support.figures.card_cases import typed
 from support.figures.scoring_cases import DEFINITIONS, scoring_card
-from support.tables import on_each_row
 
 # -- scoring tasks
 

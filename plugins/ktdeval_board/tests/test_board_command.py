@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from support.tables import on_each_row
-from support.terminal import Terminal
+from ktdeval.testing import Terminal, on_each_row
 
 
 @on_each_row(

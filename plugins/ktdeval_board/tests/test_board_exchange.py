@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError
+from ktdeval.testing import on_each_row
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.exchange.board_data import (
     IS_BASELINE,
@@ -46,7 +47,6 @@ from support.board.board_runs import printed as run, tree
 from support.board.forged_models import PLUGIN
 from support.figures.scoring_cases import score_spec, scoring_card
 from support.paths import SUPPORT
-from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 

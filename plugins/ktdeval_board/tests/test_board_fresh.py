@@ -15,6 +15,7 @@ from msgspec import structs
 from scipy.stats import norm
 
 from ktdeval.errors import ConfigError
+from ktdeval.testing import on_each_row
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.ranking.daily_summaries import facts_of
 from ktdeval_board.ranking.fresh_windows import NOT_KNOWN, ONLY_A_BOUND, fresh_facts, known_until
@@ -30,7 +31,6 @@ from support.board.board_ranks import (
     make_series,
     two,
 )
-from support.tables import on_each_row
 
 # W1 is 2024-01-02 to 2024-02-26, W2 2024-03-01 to 2024-04-25.
 BEFORE_BOTH = "2023-12-31"

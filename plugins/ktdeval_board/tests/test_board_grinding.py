@@ -12,6 +12,7 @@ import pytest
 
 from ktdeval.errors import ConfigError, StoreError, UsageError
 from ktdeval.runner import Registrant, RunFolder, load_config
+from ktdeval.testing import on_each_row
 from ktdeval.values import dumps_pretty, loads_strict, to_plain
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import load_board
@@ -50,7 +51,6 @@ from support.board.board_runs import (
     printed,
 )
 from support.pages.site_pages import read_data, read_data_file
-from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 

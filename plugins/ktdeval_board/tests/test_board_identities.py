@@ -26,6 +26,7 @@ from ktdeval.cards import (
 )
 from ktdeval.errors import ConfigError, KtdevalError, SignatureError
 from ktdeval.runner import Registrant, Registration
+from ktdeval.testing import on_each_row, text_of
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import load_board
 from ktdeval_board.command import leaderboard
@@ -52,8 +53,6 @@ from support.board.board_keys import (
     write_by_hand,
 )
 from support.board.board_runs import DIVISION, TODAY, call, plugins, tree
-from support.tables import on_each_row
-from support.texts import text_of
 
 MOMENTUM = "builtin/momentum"
 VOLATILITY = "builtin/low_volatility"

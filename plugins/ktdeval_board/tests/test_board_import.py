@@ -15,14 +15,13 @@ import yaml
 from inline_snapshot import snapshot
 
 from ktdeval.errors import CardError, ConfigError, StoreError
+from ktdeval.testing import error_lines, errors_of, on_each_row
 from ktdeval.values import encode_canonical, loads_strict, sha256_hex
 from ktdeval_board.document_types import Imported
 from ktdeval_board.exchange.every_eval_ever_import import import_results
 from ktdeval_board.read_documents import read_untrusted
 from support.board.board_runs import printed as run
 from support.paths import SUPPORT
-from support.tables import on_each_row
-from support.texts import error_lines, errors_of
 
 LIMIT = 8_000_000
 EVIL = "<script>alert(1)</script>"

@@ -17,6 +17,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.testing import errors_with
 from ktdeval.values import load_yaml
 from ktdeval_board.board_entries import division_of, load_board
 from ktdeval_board.checking.check import CheckOptions, check_board
@@ -38,7 +39,6 @@ from support.board.board_runs import (
     sums_board,
     tree,
 )
-from support.texts import errors_with
 
 WORKFLOW = ".github/workflows/board.yml"
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from typing import cast
 
 from ktdeval.registry import Plugins, load_plugins
+from ktdeval.testing import on_each_row
 from ktdeval_board.board_entries import Card
 from ktdeval_board.exchange.eval_results_export import NO_LANGUAGE_MODEL, used_language_model
 from support.board.board_runs import printed
 from support.paths import REPOSITORY
-from support.tables import on_each_row
 
 PRACTICE = REPOSITORY / "leaderboards" / "practice"
 

@@ -15,6 +15,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness import BROUGHT
 from ktdeval.runner import DrawnKey, RegisteredSystem, Registrant, Registration
 from ktdeval.runner.records.leaderboard_registration import RegisteredTask, RegisteredWindow
+from ktdeval.testing import on_each_row
 from ktdeval.values import dumps_pretty, to_plain
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.open_book import WHAT_IT_IS, place_of, with_open_books
@@ -24,7 +25,6 @@ from ktdeval_board.registrations import FiledRegistration, Registrations
 from ktdeval_board.rules import OPEN_BOOK, OpenBook, Rules, load_rules
 from support.board.board_ranks import WINDOWS, by_label, entry as made, make_board
 from support.paths import REPOSITORY
-from support.tables import on_each_row
 
 # The windows begin on 2024-01-02 and on 2024-03-01.
 BEFORE = "2024-01-01"

@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from ktdeval.runner import DrawnKey, Registration
+from ktdeval.testing import on_each_row
 from ktdeval.values import content_hash, from_plain, to_plain
 from ktdeval_board.document_types import Rerun
 from ktdeval_board.errata import Erratum, Excuse
@@ -52,7 +53,6 @@ from support.board.board_ranks import (
 )
 from support.figures.card_cases import typed
 from support.figures.compare_cards import make_card
-from support.tables import on_each_row
 
 # -- pairs of windows
 

@@ -8,10 +8,10 @@ from typing import Literal
 import pytest
 from msgspec import structs
 
+from ktdeval.testing import on_each_row
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.ranking.column_texts import why_unranked
 from support.board.board_forge import forge_board
-from support.tables import on_each_row
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ktdeval.errors import ConfigError
+from ktdeval.testing import on_each_row
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.model_pages import model_pages
@@ -18,7 +19,6 @@ from ktdeval_board.rules import load_rules
 from ktdeval_board.site.data import card_data
 from support.board.board_cards import put_json, verdict_of
 from support.board.board_checked import change_card, make_board, submit
-from support.tables import on_each_row
 
 OURS = {
     "match": "acme/*",

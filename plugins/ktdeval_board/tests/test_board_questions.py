@@ -14,6 +14,7 @@ from inline_snapshot import snapshot
 from msgspec import UNSET, structs
 
 from ktdeval.runner import Question
+from ktdeval.testing import errors_with, on_each_row
 from ktdeval.values import content_hash, to_plain
 from ktdeval_board.board_entries import LoadedBoard, load_board
 from ktdeval_board.checking.registrations import question_problems
@@ -26,8 +27,6 @@ from support.board.board_cards import changed
 from support.board.board_keys import WHO, confirm, draw, entry_of, request_of, run_under, submit
 from support.board.board_runs import DIVISION, TODAY, WINDOW, begin, call, plugins
 from support.json_places import put_all
-from support.tables import on_each_row
-from support.texts import errors_with
 
 MOMENTUM = "builtin/momentum"
 WINDOWS = (WINDOW, "2024-03-18:2024-03-22")

@@ -18,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 from msgspec import structs
 
 from ktdeval.errors import CardError, ConfigError
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.values import to_plain
 from ktdeval_board.document_types import Series
 from ktdeval_board.errata import Erratum
@@ -45,8 +46,6 @@ from support.board.board_ranks import (
     tables_of,
     two,
 )
-from support.loops import not_empty
-from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 

@@ -17,6 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from ktdeval.cards import NEVER_TRADED
+from ktdeval.testing import on_each_row
 from ktdeval.values import from_plain, to_plain
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
@@ -27,7 +28,6 @@ from ktdeval_board.rules import Rules
 from support.board.board_cards import changed
 from support.board.board_forge import forge_board
 from support.json_places import put_all
-from support.tables import on_each_row
 
 Plain = dict[str, Any]
 Found = list[tuple[str, str]]

@@ -22,6 +22,7 @@ from ktdeval.market import MarketSnapshot, load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, open_snapshot
 from ktdeval.stats import random_envelope
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.trading import Ledger
 from ktdeval.trading.ledger import OrderRecord
 from ktdeval.values import from_plain, to_plain
@@ -44,9 +45,7 @@ from support.board.board_cards import card_of
 from support.board.board_checked import make_run
 from support.figures.card_cases import typed
 from support.figures.metric_cases import order as order_dict
-from support.loops import not_empty
 from support.pages.site_pages import read_data_file
-from support.tables import on_each_row
 
 CARD = "a" * 64
 WINDOWS = ("2024-03-01:2024-03-08", "2024-03-06:2024-03-15")

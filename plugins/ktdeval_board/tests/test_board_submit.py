@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ktdeval.cards import load_card
 from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
 from ktdeval.runner import verify_card
+from ktdeval.testing import error_lines, on_each_row, text_of
 from ktdeval.values import dumps_pretty, file_sha256, loads_strict, to_plain, write_atomic
 from ktdeval_board.atomic_moves import Placement
 from ktdeval_board.board_entries import load_board
@@ -47,8 +48,6 @@ from support.board.board_runs import (
     tree,
     unpacked,
 )
-from support.tables import on_each_row
-from support.texts import error_lines, text_of
 
 KEY = "sk-proj-q7w8e9r0t1y2u3i4o5p6"
 LATER = "2024-03-15:2024-03-29"

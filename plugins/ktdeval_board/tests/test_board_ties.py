@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.stats.confidence_set import _StudentisedDifferences, tie_groups
+from ktdeval.testing import not_empty
 from ktdeval_board.ranking.daily_summaries import mean_by_day, same_days
 from ktdeval_board.ranking.rows import place_cards, ranks_words
 from ktdeval_board.ranking.table import MAX_TESTED
 from ktdeval_compare.pairs.compared_cards import daily_table, load_entrants
 from support.board.board_ranks import daily, make_board, make_entry, make_series, ranked_tables
 from support.figures.compare_cards import make_card, save_run
-from support.loops import not_empty
 
 LEVEL = 0.05
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ktdeval.testing import on_each_row
 from ktdeval_board.ranking.verdicts import Reference, verdict
 from support.board.board_ranks import make_board, make_entry, make_series, ranked_tables
-from support.tables import on_each_row
 
 LEVEL = 0.05
 

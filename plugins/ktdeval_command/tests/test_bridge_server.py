@@ -14,6 +14,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import StoreError
 from ktdeval.harness import Message, Opaque, Reply, ToolCall
+from ktdeval.testing import text_of
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.call_memory import CallMemory
 from ktdeval_command.loopback_server import ServerLimits, serving
@@ -31,7 +32,6 @@ from support.providers.bridge_clients import (
     bridge,
 )
 from support.raw_requests import ambiguous_requests, answer_to, statuses
-from support.texts import text_of
 from support.threads import wait_for_error_text
 
 CHAT = "/v1/chat/completions"

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from support.local_server import Answering, running
+from ktdeval.testing import AnsweringHandler, running_server
 from support.providers.bridge_clients import TEXT, bridge
 from support.providers.tool_clients import TOKEN, tools
 from support.runs.outside_programs import HEAD, Place
@@ -221,7 +221,7 @@ def program() -> str:
     return "".join(parts)
 
 
-class _Secret(Answering):
+class _Secret(AnsweringHandler):
     """A page of this machine, whose readers are kept."""
 
     def do_GET(self) -> None:
@@ -247,7 +247,7 @@ def results(
     abstract.bind(f"\0ktdeval-test-{os.getpid()}")
     abstract.listen()
 
-    with running(page), bridge(TEXT) as other, tools() as another, abstract:
+    with running_server(page), bridge(TEXT) as other, tools() as another, abstract:
         facts = {
             "secret": SECRET,
             "http": page.server_address[1],

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.testing import wait_for
 from support.runs.outside_plugin import DEFECT_AT_CALL
 from support.runs.outside_programs import (
     KEYS,
@@ -24,7 +25,6 @@ from support.runs.outside_programs import (
     said,
 )
 from support.runs.run_support import Running, ktdeval, start
-from support.waiting import wait_for
 
 pytestmark = pytest.mark.slow  # processes of their own
 

@@ -6,8 +6,8 @@ import pytest
 
 from ktdeval.calls import USUAL_TOKENS
 from ktdeval.runner.rehearsals.conversation_size import TYPICAL, MeasuringModel
+from ktdeval.testing import small_market
 from ktdeval_command.planned_step import Measured, plan_decision
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import PLUGINS, Play
 
 MARKET = small_market()

@@ -10,6 +10,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
+from ktdeval.testing import error_lines, errors_of
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.profiles import (
     PreparedProgram,
@@ -24,7 +25,6 @@ from ktdeval_command.profiles import (
 from ktdeval_command.program import Start, run_program
 from ktdeval_command.sandbox import Sandbox
 from ktdeval_command.workspace import ProgramWorkspaces
-from support.texts import error_lines, errors_of
 
 VALUES = StepValues(
     bridge="http://127.0.0.1:1001",

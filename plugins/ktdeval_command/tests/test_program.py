@@ -16,6 +16,7 @@ from textwrap import dedent
 
 import pytest
 
+from ktdeval.testing import on_each_row
 from ktdeval_command.program import (
     FinishedProgram,
     ProgramLimits,
@@ -26,7 +27,6 @@ from ktdeval_command.program import (
 )
 from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError
 from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces, WorkspaceError
-from support.tables import on_each_row
 
 PYTHON = "/usr/bin/python3"
 LIMITS = ProgramLimits(wall_s=60.0)

@@ -18,9 +18,9 @@ import yaml
 from ktdeval.harness import ExternalRecord, smallest_value
 from ktdeval.runner import RunFolder
 from ktdeval.runner.records.ledger_file import load_ledger
+from ktdeval.testing import free_port, wait_for
 from ktdeval_command.remote_host import HOSTS
 from support.command.literal_player import RESEARCH_CALLS, play, told
-from support.local_server import free_port
 from support.providers.remote_clients import (
     HOLD,
     TOKEN,
@@ -40,7 +40,6 @@ from support.runs.run_support import (
     ktdeval,
     start,
 )
-from support.waiting import wait_for
 
 ONE = ("--tasks", TASK, "--windows", WINDOW, "--limit", "3", *SAME_MASK)
 REMOTE = ("--model", "remote/me", "--agent", "remote")

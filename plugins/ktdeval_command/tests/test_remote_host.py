@@ -13,14 +13,13 @@ import pytest
 
 from ktdeval.errors import BudgetError, ConfigError, ProviderError
 from ktdeval.harness import ExternalSession, ToolCall, ToolResult, ToolSpec
+from ktdeval.testing import free_port, wait_for
 from ktdeval_command import remote_host
 from ktdeval_command.remote_host import Hosts, RemoteHost, kept_token
 from ktdeval_command.remote_params import RemoteAgentParams
-from support.local_server import free_port
 from support.providers.remote_clients import HOLD, TOKEN, Client, token_file
 from support.providers.tool_clients import INITIALIZE, Tools, request, told
 from support.tasks.agent_sessions import PreparedSession
-from support.waiting import wait_for
 
 
 class Step(PreparedSession):

@@ -29,6 +29,7 @@ from inline_snapshot import snapshot
 from msgspec import UNSET
 
 from ktdeval.errors import UsageError
+from ktdeval.testing import errors_of
 from ktdeval_command import sandbox as sandbox_module
 from ktdeval_command.installed_program import installation_of
 from ktdeval_command.program import FinishedProgram, Start, run_program
@@ -36,7 +37,6 @@ from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandb
 from ktdeval_command.shown_parts import ShownError, SourcePart
 from ktdeval_command.syscall_filter import filter_program, syscall_numbers
 from ktdeval_command.workspace import ProgramWorkspaces
-from support.texts import errors_of
 
 SECRET = "sk-of-the-host-7f3a"
 HEAD = """

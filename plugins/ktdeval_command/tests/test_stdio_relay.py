@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ktdeval.harness import ToolCall, ToolResult
+from ktdeval.testing import free_port
 from ktdeval_command.loopback_server import ServerLimits
 from ktdeval_command.stdio_relay import (
     TOKEN as TOKEN_VARIABLE,
@@ -18,7 +19,6 @@ from ktdeval_command.stdio_relay import (
     answer_to,
     stdio_command,
 )
-from support.local_server import free_port
 from support.providers.bridge_clients import TOKEN
 from support.providers.tool_clients import Tools, request, tools
 

@@ -20,12 +20,12 @@ from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.values import csv_rows, facts_file
 from ktdeval_compare.cutoffs.compute import decay
 from support.figures.compare_cards import CardTerminal, make_card, save_card, save_run
-from support.loops import not_empty
 from support.paths import REPOSITORY
-from support.tables import beside, on_each_row
+from support.tables import beside
 
 WINDOW = {"A1": ("2024-06-01", "2024-09-28")}
 

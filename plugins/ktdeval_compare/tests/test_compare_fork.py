@@ -24,6 +24,7 @@ from ktdeval.runner import (
     evaluate,
     load_fork,
 )
+from ktdeval.testing import Terminal
 from ktdeval_compare.forks.fork_statistics import (
     LEVEL,
     Asked,
@@ -35,7 +36,6 @@ from ktdeval_compare.forks.fork_statistics import (
     variant_figures,
 )
 from ktdeval_compare.forks.forker import AGAIN
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_builtin", "ktdeval_ktdfin")
 

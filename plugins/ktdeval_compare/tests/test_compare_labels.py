@@ -19,6 +19,7 @@ from scipy import stats
 from ktdeval.cards.fields.calls import Calls
 from ktdeval.errors import CardError
 from ktdeval.task_api.episode_spec import Window
+from ktdeval.testing import errors_of
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
@@ -46,7 +47,6 @@ from ktdeval_compare.table_columns import lines_of
 from support.figures.card_cases import CALLS, spec_of
 from support.figures.compare_cards import CardTerminal, Cell, make_card, save_run
 from support.figures.metric_cases import CODES, market, order, spec, step
-from support.texts import errors_of
 
 # ---- figures of a pair, by hand
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from ktdeval.market.snapshots.storage import load_snapshot
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 RUN = (
     "--tasks",

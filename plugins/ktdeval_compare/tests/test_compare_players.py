@@ -11,11 +11,11 @@ from statsmodels.stats.proportion import proportion_confint
 
 from ktdeval.cli.main import main
 from ktdeval.stats import EnvelopeSettings, random_envelope
+from ktdeval.testing import Terminal
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading import Account, Action, MarketTape, Order, TradingConfig
 from ktdeval_compare.ranking.random_players import standing_of
 from support.figures.stats_play import Strategy, play
-from support.terminal import Terminal
 
 MARKET = random_snapshot(seed=4, n_assets=40, n_days=30)
 ROWS = range(5, 17)

@@ -15,14 +15,13 @@ from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate, load_transplant, transplanted_at
 from ktdeval.stats import MeanEstimate, estimate_mean
+from ktdeval.testing import Terminal, not_empty
 from ktdeval_compare.transplants.transplant_command import capital_of
 from ktdeval_compare.transplants.transplant_figures import (
     crossing_interval,
     withheld_reason,
     zero_crossing,
 )
-from support.loops import not_empty
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_builtin", "ktdeval_ktdfin")
 

@@ -8,6 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.masking import AssetRef, DayRef, OwnFigure, Price, Prose, Shares
+from ktdeval.testing import errors_of
 from ktdeval_compare.forks.change_forms import parse_change
 from ktdeval_compare.forks.input_changes import (
     CannotChangeError,
@@ -15,7 +16,6 @@ from ktdeval_compare.forks.input_changes import (
     changes_of_each,
     shown_fields,
 )
-from support.texts import errors_of
 
 DAY = 7
 STATE: dict[str, Any] = {

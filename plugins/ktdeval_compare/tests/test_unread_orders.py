@@ -8,8 +8,8 @@ import pytest
 
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
+from ktdeval.testing import Terminal
 from ktdeval_compare.unread_orders import unread_notes
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_builtin", "ktdeval_ktdfin")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import Terminal
 from ktdeval_data.fetch import vendor_requests
 from support.market.long_imports import Imports
 from support.market.vendor_answers import ALPACA_KEYS, TOKEN, VendorServer, vendor_server
-from support.terminal import Terminal
 
 
 @pytest.fixture

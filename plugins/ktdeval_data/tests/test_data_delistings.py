@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ktdeval.market.rules.calendar import sessions
+from ktdeval.testing import Terminal
 from support.market.long_imports import Imports
-from support.terminal import Terminal
 
 DAYS = sessions("2024-01-02", "2024-01-31", "XNYS").astype(str).tolist()
 END = 9  #: row of the last bar of GONE: 2024-01-16, a Tuesday after a holiday

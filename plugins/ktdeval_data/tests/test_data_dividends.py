@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ktdeval.market import load_snapshot
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 DAYS = ("2024-03-04", "2024-03-05", "2024-03-06", "2024-03-07")
 HEADER = "date,code,open,high,low,close,volume,dividends,stock splits"

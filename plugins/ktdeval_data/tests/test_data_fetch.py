@@ -24,6 +24,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval.values import install_command
 from ktdeval_data.fetch.assemble_market import _with_factor
 from ktdeval_data.fetch.libraries import _BaostockSocket
@@ -44,8 +45,6 @@ from support.market.vendor_answers import (
 from support.paths import SUPPORT
 from support.providers.adapter_server import Prepared, prepared
 from support.runs.run_support import start
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 
 @pytest.fixture(params=["baostock", "akshare"])

@@ -18,6 +18,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval_data.fetch.hub import _is_path_match, _table_paths
 from ktdeval_data.params import FetchHubParams
 from support.market.vendor_answers import (
@@ -30,8 +31,6 @@ from support.market.vendor_answers import (
     texts_in,
     vendor_server,
 )
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 COMMITS = {
     "main": "0123456789abcdef0123456789abcdef01234567",

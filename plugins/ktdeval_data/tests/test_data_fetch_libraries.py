@@ -17,6 +17,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.testing import Terminal
 from ktdeval_data.fetch.vendor_requests import plan, vendors
 from support.market.vendor_answers import (
     COIN_DAYS,
@@ -32,7 +33,6 @@ from support.market.vendor_answers import (
     vendor_server,
 )
 from support.paths import SUPPORT
-from support.terminal import Terminal
 
 #: after the range that is asked for; AAPL splits 2:1 on the first
 LATER = ("2024-03-01", "2024-03-04")

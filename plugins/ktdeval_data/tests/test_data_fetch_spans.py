@@ -19,6 +19,7 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.storage import load_snapshot
+from ktdeval.testing import Terminal
 from ktdeval_data.fetch.bar_timestamps import days_of_ends, days_of_midnights
 from ktdeval_data.fetch.coverage import missing_of, problems_of
 from ktdeval_data.fetch.libraries import _plain_cell
@@ -35,7 +36,6 @@ from support.market.vendor_answers import (
     kline,
 )
 from support.paths import SUPPORT
-from support.terminal import Terminal
 
 Reply = dict[str, Any]
 

@@ -21,7 +21,7 @@ from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from ktdeval.testing import check_task
+from ktdeval.testing import Terminal, check_task, on_each_row
 from ktdeval.trading import AccountConfig, MarketTape
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
@@ -31,8 +31,7 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from support.market.raw_market import findings_of
 from support.market.trading_market import market_scene
-from support.tables import changed, on_each_row
-from support.terminal import Terminal
+from support.tables import changed
 
 BARS = """date,code,open,high,low,close,volume,amount
 2025-03-03,AAPL,240,242,236,238,1000,

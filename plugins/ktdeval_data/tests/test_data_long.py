@@ -22,14 +22,13 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import check
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
+from ktdeval.testing import Terminal, errors_of, on_each_row
 from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_tables import vendor_tables
 from support.market.raw_market import changed as changed_bar, findings_of, market
-from support.tables import changed, on_each_row
-from support.terminal import Terminal
-from support.texts import errors_of
+from support.tables import changed
 
 BARS = """date,code,open,high,low,close,volume,amount,factor
 2024-01-02,600519.SH,10,10.3,9.9,10.1,1200,12100,1.5

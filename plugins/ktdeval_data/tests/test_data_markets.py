@@ -19,13 +19,13 @@ from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble
 from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.manifest import snapshot_id
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams, TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
 from support.market.long_imports import Imports
 from support.market.raw_market import findings_of
-from support.tables import changed, on_each_row
-from support.terminal import Terminal
+from support.tables import changed
 
 BARS = """date,symbol,open,high,low,close,volume
 2025-06-06,ORLY,1350,1360,1340,1354.5,100

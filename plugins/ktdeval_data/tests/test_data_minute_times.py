@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 ADVICE = "--minutes-length 30"
 # half hours of New York on a usual day, and on 2025-07-03, which closes at 13:00

@@ -26,15 +26,14 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.stats.resampling import Resampling
 from ktdeval.stats.series import newey_west_mean
+from ktdeval.testing import Terminal, on_each_row, small_market
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
 from ktdeval_data.placebo import PlaceboRecipe, ResidualDraws, draw, placebo_of, regress, take_apart
 from ktdeval_data.synthetic import make_synthetic
 from support.accept.accept_runs import card, evaluate, import_real, silently, verify
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import FIRST, LAST, small_market
-from support.terminal import Terminal
+from support.tasks.ktdfin_market import FIRST, LAST
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PRICES = ("open", "high", "low", "close")

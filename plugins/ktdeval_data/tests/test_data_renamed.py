@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktdeval.market import load_snapshot
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 DAYS = ("2024-03-04", "2024-03-05", "2024-03-06", "2024-03-07", "2024-03-08", "2024-03-11")
 CODES = ("OLD", "OLD", "MID", "MID", "NEW", "NEW")

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ktdeval.testing import Terminal
 from support.market.long_imports import Imports
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.shared_data
 

@@ -10,12 +10,12 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
+from ktdeval.testing import errors_of
 from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_tables.codes import as_among, listed_in, us_symbol
 from ktdeval_tables.split_ratios import ratio_of
-from support.texts import errors_of
 
 DAYS = ["2024-01-18", "2024-01-19", "2024-01-22", "2024-01-23", "2024-01-24"]
 SPLIT = [20.0, 20.4, 20.2, 10.1, 10.0]

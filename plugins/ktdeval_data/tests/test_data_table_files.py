@@ -19,6 +19,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
+from ktdeval.testing import errors_of
 from ktdeval.values import build, install_command
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
@@ -27,7 +28,6 @@ from ktdeval_tables.days import DayForm, parse_days
 from ktdeval_tables.names import squeeze_name, unit_in
 from ktdeval_tables.numbers import decimal_mark, to_numbers
 from ktdeval_tables.text_layout import find_layout
-from support.texts import errors_of
 
 ROWS = """日期,代码,开盘,最高,最低,收盘,成交量
 2024-01-02,000001,9.37,9.48,9.32,9.43,2523700

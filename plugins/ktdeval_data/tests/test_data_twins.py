@@ -23,11 +23,10 @@ from ktdeval.market import FloatArray, MarketSnapshot, sessions
 from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.sources.raw_tables import raw_from_snapshot
 from ktdeval.masking import Lens, MaskConfig, TextMask
+from ktdeval.testing import Terminal, not_empty
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import GROUPS, NEWS, make_twin, make_with_files
-from support.loops import not_empty
 from support.market.raw_market import findings_of
-from support.terminal import Terminal
 
 FIRST = "2024-06-03"
 LAST = "2026-04-10"

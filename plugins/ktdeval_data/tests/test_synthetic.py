@@ -20,10 +20,10 @@ from ktdeval.market.rules.calendar import sessions, window_rows
 from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
+from ktdeval.testing import not_empty
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
 from ktdeval_data.synthetic_inputs import CONTROL_POINTS, REGIMES, SyntheticRegime, target_levels
-from support.loops import not_empty
 from support.searching import examples
 
 pytestmark = pytest.mark.slow

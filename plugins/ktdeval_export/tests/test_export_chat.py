@@ -16,10 +16,10 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.market import save_snapshot
 from ktdeval.registry import load_plugins
+from ktdeval.testing import not_empty, small_market
 from ktdeval.values import file_sha256
 from ktdeval_export.held_out_episodes import evaluation_use
 from ktdeval_export.replayed_steps import TracedEpisode, traced_episodes
-from support.loops import not_empty
 from support.runs.export_runs import (
     GOLD,
     QUESTIONS,
@@ -34,7 +34,6 @@ from support.runs.export_runs import (
 )
 from support.runs.forging import change_ledger, change_transcript, rehash
 from support.runs.run_support import copy_run, episodes, error_line, ktdeval
-from support.tasks.ktdfin_market import small_market
 
 NAME = "Velmora Quastin 3"
 SECRET = "correct-horse-battery-staple"

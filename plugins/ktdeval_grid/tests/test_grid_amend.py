@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import UsageError
+from ktdeval.testing import on_each_row
 from ktdeval_grid.state.amend import amendment, with_key
 from support.grid.grid_store import small_plan
-from support.tables import on_each_row
 
 KEY = "5eed" * 8
 

@@ -9,12 +9,12 @@ import pytest
 
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.registry import load_plugins
+from ktdeval.testing import free_port
 from ktdeval_grid.launch.driver import Request
 from ktdeval_grid.launch.forecast import check_beginning
 from ktdeval_grid.planning.estimate import estimate_grid
 from ktdeval_grid.planning.estimate_types import GridEstimate
 from ktdeval_grid.planning.plan import plan_of
-from support.local_server import free_port
 
 SERVED = "openai_compatible/mine"
 KEYED = "openai/gpt-5.5"

@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 
 import ktdeval.runner
 from ktdeval.registry import find_entry_points, plugin_registry
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval_grid.command_group import COMMANDS
 from ktdeval_grid.commands import EstimateOptions, estimate
 from ktdeval_grid.launch.launch_command import LaunchOptions
@@ -18,8 +19,6 @@ from ktdeval_grid.planning.estimate_types import SCENARIOS
 from ktdeval_grid.state.grid_control import change_control, read_control, set_paused
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from support.grid.grid_workers import board_of
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 #: Questions that need no market, and a model that says 5
 QUESTIONS = """

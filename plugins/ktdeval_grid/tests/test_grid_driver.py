@@ -14,12 +14,12 @@ from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
 from ktdeval.task_api import WorkerJob
+from ktdeval.testing import on_each_row
 from ktdeval_grid.launch.driver import Driver, LaunchResult, check_result, worker_errors
 from ktdeval_grid.launch.launch_display import PlainWatcher
 from ktdeval_grid.state.layout import GridPlace, open_place
 from support.grid.grid_launches import request_of
 from support.grid.grid_store import HandMade, done, failure, unit_id
-from support.tables import on_each_row
 
 PRUNED = [3]
 

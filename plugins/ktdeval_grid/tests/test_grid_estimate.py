@@ -12,12 +12,12 @@ from ktdeval.calls.record import Spent
 from ktdeval.registry import load_plugins
 from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
 from ktdeval.runner.estimate_values import Finished
+from ktdeval.testing import text_of
 from ktdeval_grid.planning.estimate import _add_amounts, _total, estimate_grid
 from ktdeval_grid.planning.estimate_types import SCENARIOS, Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.planning.plan import GridPlan, plan_of
 from ktdeval_grid.planning.pruning_rules import PlannedCell
 from ktdeval_grid.state.printed_status import estimate_lines
-from support.texts import text_of
 
 
 def amount(calls: int, cost_usd: float | None, hours: float = 1.0) -> Amount:

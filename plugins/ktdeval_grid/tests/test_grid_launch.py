@@ -16,6 +16,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import EpisodeFailure, UsageError
 from ktdeval.stores import LocalStore
+from ktdeval.testing import wait_for
 from ktdeval.values import encode_canonical
 from ktdeval_grid.launch import launch_command
 from ktdeval_grid.launch.driver import read_request
@@ -25,7 +26,6 @@ from ktdeval_grid.state.amend import Amendment
 from ktdeval_grid.state.subprocess_command import _read_output
 from support.grid.grid_launches import intent_of, request_of
 from support.grid.grid_store import HandMade, done, record_of, small_plan
-from support.waiting import wait_for
 
 RUNNER = """
 from ktdeval.api import Spec, hookimpl

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
+from ktdeval.testing import on_each_row
 from ktdeval_grid.state.grid_control import change_control, drop_model, set_paused
 from ktdeval_grid.state.layout import gather_job
 from ktdeval_grid.state.records import GridRecord, WorkerPaid, paid_key
@@ -18,7 +19,6 @@ from ktdeval_grid.workers.worker_loop import Worker
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from support.grid.grid_workers import worker_of
-from support.tables import on_each_row
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

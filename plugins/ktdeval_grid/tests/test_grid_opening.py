@@ -13,6 +13,7 @@ import ktdeval
 from ktdeval.errors import BudgetError, StoreError
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard, LocalStore
+from ktdeval.testing import on_each_row
 from ktdeval.values import encode_canonical
 from ktdeval_grid.planning.plan import GridPlan, plan_of
 from ktdeval_grid.state.layout import open_place
@@ -20,7 +21,6 @@ from ktdeval_grid.state.records import GridRecord, needed_by
 from ktdeval_grid.workers.open_grid import GridOpening, open_grid, read_record
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
 from support.runs.run_support import MASK_KEY, TASK
-from support.tables import on_each_row
 
 
 @pytest.fixture

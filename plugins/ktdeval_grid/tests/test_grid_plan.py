@@ -15,6 +15,7 @@ from ktdeval.cards.fields.fact_types import CutoffEntry
 from ktdeval.cards.fields.listed_cutoffs import listed_cutoff
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
+from ktdeval.testing import on_each_row
 from ktdeval.values import dumps_pretty, split_list
 from ktdeval_grid.planning.plan import (
     PlannedModel,
@@ -28,7 +29,6 @@ from ktdeval_grid.planning.shipped_plans import plan_path, shipped_plans
 from ktdeval_models.remote.base import PRICE_TABLE
 from support.grid.grid_store import small_plan
 from support.paths import REPOSITORY
-from support.tables import on_each_row
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 MODES = ("memory_only", "fixed_candidate", "open_research")

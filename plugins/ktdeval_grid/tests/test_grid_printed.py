@@ -12,6 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import structs
 
+from ktdeval.testing import on_each_row, text_of
 from ktdeval_grid.launch.driver import LaunchResult
 from ktdeval_grid.launch.json_events import UnitEvents, UnitLine
 from ktdeval_grid.launch.launch_command import (
@@ -37,8 +38,6 @@ from ktdeval_grid.state.status import FailureKind, GridStatus, Tally, look, read
 from support.grid.grid_launches import intent_of, request_of
 from support.grid.grid_store import HandMade, done, failure, small_plan, unit_id
 from support.grid.grid_workers import board_of
-from support.tables import on_each_row
-from support.texts import text_of
 
 SYSTEM = "builtin-momentum_react"
 

@@ -16,6 +16,7 @@ from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
+from ktdeval.testing import on_each_row
 from ktdeval.values import decode_json, encode_canonical
 from ktdeval_grid.planning.plan import GridPlan, plan_of
 from ktdeval_grid.state.grid_control import change_control, drop_model
@@ -36,7 +37,6 @@ from support.grid.grid_runs import done_of, parts_of
 from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
 from support.providers.stub_runs import TASK_APART, WIRES, environment_of
 from support.runs.run_support import MASK_KEY, PLUGIN, TASK
-from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 

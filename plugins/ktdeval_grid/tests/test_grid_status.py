@@ -11,6 +11,7 @@ from msgspec import structs
 
 from ktdeval.errors import UsageError
 from ktdeval.stores import LocalStore
+from ktdeval.testing import on_each_row
 from ktdeval.values import encode_canonical
 from ktdeval_grid.state.grid_control import change_control, drop_model, set_paused
 from ktdeval_grid.state.printed_status import duration, failure_lines, headline, status_lines
@@ -24,7 +25,6 @@ from ktdeval_grid.state.status import (
 )
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
 from support.grid.grid_workers import board_of
-from support.tables import on_each_row
 
 PRUNED = [3]
 

@@ -16,6 +16,7 @@ from ktdeval.cards import ScoringCard, TradingCard, load_evaluation
 from ktdeval.errors import UsageError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import load_plugins
+from ktdeval.testing import on_each_row
 from ktdeval_compare.pairs.compared_cards import load_entrants
 from ktdeval_grid.outputs.final_outputs import (
     GridEnding,
@@ -35,7 +36,6 @@ from support.figures.scoring_cases import scoring_card
 from support.grid.grid_looks import cell_id, record_of_looks
 from support.grid.grid_pages import bundle_page
 from support.grid.grid_store import HandMade, done, record_of, small_plan, unit_id
-from support.tables import on_each_row
 
 FIRST = "builtin-momentum_react"
 WINDOWS = {

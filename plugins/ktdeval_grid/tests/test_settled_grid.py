@@ -13,6 +13,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.registry import load_plugins
 from ktdeval.stores import LocalStore
+from ktdeval.testing import errors_with
 from ktdeval_grid.planning.plan import GridPlan, plan_of
 from ktdeval_grid.state.settled_pairs import LOOKS
 from ktdeval_grid.state.status import GridStatus, look, reader_of
@@ -24,7 +25,6 @@ from ktdeval_grid.workers.worker_session import (
 )
 from support.grid.grid_runs import done_of, done_records
 from support.runs.run_support import MASK_KEY, TASK
-from support.texts import errors_with
 
 MOMENTUM = "builtin-momentum_react"
 HOLD = "builtin-hold_react"

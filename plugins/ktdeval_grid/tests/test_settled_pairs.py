@@ -10,6 +10,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.testing import on_each_row, text_of
 from ktdeval_grid.launch.json_events import UnitEvents
 from ktdeval_grid.state.amend import amendment
 from ktdeval_grid.state.grid_control import Control, change_control, drop_model
@@ -28,8 +29,6 @@ from ktdeval_grid.workers.worker_loop import Worker
 from support.grid.grid_looks import RULE, TASK, cell_id, plan_of_looks, record_of_looks
 from support.grid.grid_store import HandMade, done, failure, record_of, small_plan
 from support.grid.grid_workers import worker_of
-from support.tables import on_each_row
-from support.texts import text_of
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

@@ -29,6 +29,7 @@ from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import Instrument  # noqa: E402
 from ktdeval.runner import load_ledger  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
+from ktdeval.testing import errors_with  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
 from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv  # noqa: E402
@@ -44,7 +45,6 @@ from support.tasks.gym_worlds import (  # noqa: E402
     market_of,
     simulations,
 )
-from support.texts import errors_with  # noqa: E402
 
 INVESTORBENCH = "synthetic_investorbench"
 SHORT = "2020-10-02:2020-10-08"

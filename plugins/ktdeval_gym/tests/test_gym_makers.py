@@ -20,6 +20,7 @@ from inline_snapshot import snapshot
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest
 from ktdeval.registry import load_plugins
+from ktdeval.testing import error_lines, errors_with
 from ktdeval.values import sha256_hex
 from ktdeval_gym.gymnasium_makers import make_trading, make_trading_vector
 from ktdeval_gym.open_task import NoModel, OpenedTask, TaskChoice, mask_key_of
@@ -28,7 +29,6 @@ from ktdeval_gym.rewards import RewardConfig
 from ktdeval_gym.rollouts import RolloutJob, roll_out, roll_out_all
 from support.runs.export_runs import QUESTIONS
 from support.tasks.gym_worlds import MSFT
-from support.texts import error_lines, errors_with
 
 SHORT = "2020-10-02:2020-10-08"
 LATER = "2020-11-02:2020-11-09"

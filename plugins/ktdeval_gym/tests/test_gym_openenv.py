@@ -17,13 +17,13 @@ import pytest
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, ToolCall
 from ktdeval.registry import load_plugins
+from ktdeval.testing import Terminal
 from ktdeval.values import dumps_canonical
 from ktdeval_gym.openenv_command import ServerOptions, openenv, task_source, write_folder
 from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource, mean_score
 from support.figures.scoring_cases import record
 from support.raw_requests import ambiguous_requests, answer_to, statuses
 from support.runs.export_runs import GOLD, QUESTIONS
-from support.terminal import Terminal
 
 TASK = "market_blinded"
 HOLD = {"orders": [], "overall_reason": "nothing to do today"}

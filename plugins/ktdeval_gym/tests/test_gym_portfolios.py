@@ -24,14 +24,17 @@ from ktdeval.errors import UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
 from ktdeval.registry import load_plugins  # noqa: E402
 from ktdeval.runner import choose_windows  # noqa: E402
+from ktdeval.testing import (  # noqa: E402
+    error_lines,
+    errors_with,
+    small_market,
+)
 from ktdeval_gym.arrays import TaskForm  # noqa: E402
 from ktdeval_gym.open_task import OpenedTask, TaskChoice  # noqa: E402
 from ktdeval_gym.portfolio_vector import PortfolioVectorEnv, make_task_vector  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.task_env import TaskEnv  # noqa: E402
 from support.tasks.gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402
-from support.tasks.ktdfin_market import small_market  # noqa: E402
-from support.texts import error_lines, errors_with  # noqa: E402
 
 STEPS = int(os.environ.get("KTDEVAL_GYM_STEPS", "9"))
 KTDFIN = TaskChoice(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from inline_snapshot import snapshot
 
+from ktdeval.testing import errors_with
 from ktdeval_gym.rewards import DifferentialSharpe, RewardConfig, Rewards, StepAmounts
-from support.texts import errors_with
 
 ALL = np.ones(1, dtype=np.bool_)
 

@@ -20,13 +20,13 @@ gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip instal
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.market import Instrument  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
+from ktdeval.testing import error_lines  # noqa: E402
 from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv, prior_scale, render_info  # noqa: E402
 from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation  # noqa: E402
 from ktdeval_gym.training_checks import check_days, earliest_day, form_problem, span_problem  # noqa: E402
 from ktdeval_gym.wrappers import Masked  # noqa: E402
 from support.market.trading_market import make_market  # noqa: E402
 from support.tasks.gym_worlds import asset_market  # noqa: E402
-from support.texts import error_lines  # noqa: E402
 
 FIRST_DAY = "2024-03-04"
 HALTED = 5

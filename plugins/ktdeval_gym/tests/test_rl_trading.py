@@ -24,6 +24,7 @@ from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, RunFolder, evaluate
 from ktdeval.task_api import Window
+from ktdeval.testing import Terminal, errors_of, on_each_row
 from ktdeval.values import install_command
 from ktdeval_gym import policy as module
 from ktdeval_gym.open_task import OpenedTask
@@ -35,10 +36,7 @@ from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
 from support.market.trading_market import make_market
-from support.tables import on_each_row
 from support.tasks.gym_worlds import BASE, opened_on
-from support.terminal import Terminal
-from support.texts import errors_of
 
 TASK = "investorbench_msft_history"
 STEPS = 25

@@ -17,8 +17,8 @@ import pytest
 import zstandard
 
 from ktdeval.market import save_snapshot
+from ktdeval.testing import Terminal
 from support.market.trading_market import make_market
-from support.terminal import Terminal
 
 CODE = "600001.SH"
 

@@ -11,12 +11,12 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import structs
 
+from ktdeval.testing import Terminal
 from ktdeval_judge.document import Figure, JudgeFile, NavPart, NavReport
 from ktdeval_judge.evidence import Tries, judge_returns
 from ktdeval_judge.nav_only import NavTrack
 from ktdeval_judge.printed_figure import JudgedFigure
 from ktdeval_judge.texts import headline, judge_lines
-from support.terminal import Terminal
 
 
 def returns_of(days: int, mean: float) -> np.ndarray:

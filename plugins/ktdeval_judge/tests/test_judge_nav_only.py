@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from inline_snapshot import snapshot
 
+from ktdeval.testing import Terminal, errors_of
 from ktdeval_judge.nav_only import (
     NavTrack,
     check_values,
@@ -20,8 +21,6 @@ from ktdeval_judge.nav_only import (
     returns_a_year,
     track_notes,
 )
-from support.terminal import Terminal
-from support.texts import errors_of
 
 MONDAY = np.datetime64("2025-06-02")
 

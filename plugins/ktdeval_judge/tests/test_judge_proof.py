@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ktdeval.testing import Terminal
 from ktdeval_judge.printed_figure import PrintedFigure, judge_figure
 from ktdeval_judge.printed_figure_texts import printed_figure_lines
-from support.terminal import Terminal
 
 DAYS = np.busday_offset("2023-01-02", np.arange(251), roll="forward")
 

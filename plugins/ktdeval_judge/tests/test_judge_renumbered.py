@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ktdeval.market import Instrument, MarketSnapshot, NameSpell, save_snapshot, with_id
+from ktdeval.testing import Terminal
 from support.market.trading_market import make_market
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data")
 

@@ -17,6 +17,7 @@ from scipy import optimize, stats
 
 from ktdeval.errors import UsageError
 from ktdeval.stats.sharpe_significance import probabilistic_sharpe, shape_of
+from ktdeval.testing import errors_of
 from ktdeval_judge.printed_figure import (
     PrintedFigure,
     annual_factor,
@@ -30,7 +31,6 @@ from ktdeval_judge.printed_figure_texts import (
     printed_figure_lines,
     verdict,
 )
-from support.texts import errors_of
 
 FIGURE = PrintedFigure(sharpe=2.1, days=170, trials=12)
 # Bailey and López de Prado (2014), "A Numerical Example": 1,250 daily returns of 250 a year, annual

@@ -12,8 +12,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
+from ktdeval.testing import errors_of
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.texts import errors_of
 
 Trade = tuple[int, str, str, float, float]
 

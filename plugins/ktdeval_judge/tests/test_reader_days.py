@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ktdeval.testing import not_empty
 from ktdeval.values import load_yaml
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import ReadOptions, read_declared
 from support.judge.program_files import FILES, bars, declared
-from support.loops import not_empty
 
 CASH = 1_000_000.0
 DAYS = bars("close").index

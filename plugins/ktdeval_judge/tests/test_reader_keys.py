@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError
+from ktdeval.testing import Terminal
 from ktdeval_judge.readers import ReadOptions, read_declared, values_in
-from support.terminal import Terminal
 
 TRIPS = [
     ("AAPL", 100, "2025-06-09", 204.39, "2025-06-24", 202.59),

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
 from ktdeval.market import MarketSnapshot
-from ktdeval.testing import random_snapshot
+from ktdeval.testing import errors_of, on_each_row, random_snapshot
 from ktdeval_live.days.day_sources import DropFolder
 from ktdeval_live.days.market_increments import (
     Bar,
@@ -21,8 +21,6 @@ from ktdeval_live.days.market_increments import (
     days_before,
     market_as_known,
 )
-from support.tables import on_each_row
-from support.texts import errors_of
 
 DAY = "2026-01-05"
 NOW = datetime(2026, 1, 5, 21, 15, tzinfo=UTC)

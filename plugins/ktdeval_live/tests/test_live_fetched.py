@@ -13,6 +13,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
 from ktdeval.market import save_snapshot
+from ktdeval.testing import errors_of
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.day_sources import DaySource, make_source
 from ktdeval_live.days.market_increments import market_as_known
@@ -24,7 +25,6 @@ from ktdeval_live.record.folder import LiveFolder
 from support.live.live_drops import plugins
 from support.live.live_plans import plan_of
 from support.market.vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, VendorServer, vendor_server
-from support.texts import errors_of
 
 NOW = datetime(2024, 2, 7, 22, 0, tzinfo=UTC)
 SPLIT_DAY = "2024-01-30"

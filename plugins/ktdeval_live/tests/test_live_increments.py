@@ -11,7 +11,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
 from ktdeval.market import Document, MarketSnapshot
-from ktdeval.testing import random_snapshot
+from ktdeval.testing import errors_with, random_snapshot
 from ktdeval_live.days.day_sources import StoredDays
 from ktdeval_live.days.market_increments import (
     Bar,
@@ -22,7 +22,6 @@ from ktdeval_live.days.market_increments import (
     market_as_known,
     revision,
 )
-from support.texts import errors_with
 
 NOW = datetime(2026, 1, 5, 21, 15, tzinfo=UTC)
 

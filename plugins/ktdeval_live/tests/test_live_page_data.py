@@ -14,6 +14,7 @@ from ktdeval.calls.record import CallRecord
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.registry import Plugins
+from ktdeval.testing import not_empty
 from ktdeval.values import encode_canonical, loads_strict
 from ktdeval_live.commands import live
 from ktdeval_live.days.clock import of_text
@@ -32,7 +33,6 @@ from ktdeval_live.results.settled_cards import differences, settle_test
 from support.board.board_repository import git
 from support.live.live_pages import Shape, generated_page
 from support.live.live_plans import entrants, plan_of, rehearsed
-from support.loops import not_empty
 from support.pages.report_page import check_whole
 from support.providers.call_runs import call_of
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import ConfigError
+from ktdeval.testing import on_each_row
 from support.live.live_plans import US, plan_of
-from support.tables import on_each_row
 
 TOKEN = "https://ghp_abcdefghijklmnopqrst@github.com/me/spring.git"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import ConfigError
+from ktdeval.testing import Terminal
 from ktdeval_live.plan import check_plan
 from support.live.live_plans import plan_of
 from support.paths import REPOSITORY
-from support.terminal import Terminal
 
 
 @pytest.mark.parametrize("option", ["batch", "canary", "seed"])

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from ktdeval.registry import Plugins
+from ktdeval.testing import not_empty
 from ktdeval_live.checks.checked_test import CheckedFolder
 from ktdeval_live.checks.decision_replay import KnownMarkets, Retracer
 from ktdeval_live.checks.verification import verify_test
@@ -19,7 +20,6 @@ from ktdeval_live.record.entrant_episode import DayAnswer, EntrantMarket, answer
 from ktdeval_live.record.folder import LiveFolder
 from support.live.live_plans import rehearsed
 from support.live.live_week import BEFORE, kept_week
-from support.loops import not_empty
 
 Recorded = tuple[DecisionRecord, int, DayAnswer]
 

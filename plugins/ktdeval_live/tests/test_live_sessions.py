@@ -15,6 +15,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
 from ktdeval.market import Instrument, find_venue
+from ktdeval.testing import errors_of
 from ktdeval.trading import TradingConfig
 from ktdeval_live.days.market_sessions import Schedule, fill_rules, schedule
 from ktdeval_live.deciding.consistency_runs import _repeat
@@ -24,7 +25,6 @@ from ktdeval_live.page.write import write_page
 from ktdeval_live.publication.publication_evidence import Level, weakest
 from support.live.live_pages import Shape, generated_page
 from support.market.trading_market import make_market
-from support.texts import errors_of
 
 MARGIN = timedelta(minutes=10)
 

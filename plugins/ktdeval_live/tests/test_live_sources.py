@@ -9,8 +9,8 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError
+from ktdeval.testing import errors_of
 from ktdeval_live.days.day_sources import DropFolder
-from support.texts import errors_of
 
 DAY = "2026-01-05"
 NOW = datetime(2026, 1, 5, 22, tzinfo=UTC)

@@ -17,6 +17,7 @@ from ktdeval.cards import load_card
 from ktdeval.errors import ConfigError
 from ktdeval.registry import Plugins
 from ktdeval.runner import NOBODY, authority_of, load_trust
+from ktdeval.testing import Terminal
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.commands import live
 from ktdeval_live.days.clock import of_text
@@ -30,7 +31,6 @@ from support.live.live_day import kept_day
 from support.live.live_week import AFTER, BEFORE
 from support.live.time_authority import Authority, authority
 from support.paths import REPOSITORY
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

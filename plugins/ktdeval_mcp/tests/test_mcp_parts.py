@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from ktdeval.cli.main import cli
 from ktdeval.errors import UsageError
+from ktdeval.testing import Terminal
 from ktdeval_mcp.command import mcp
 from ktdeval_mcp.docs_search import docs_sections, search_docs
 from ktdeval_mcp.tools import CommandTool, command_tools
 from support.paths import REPOSITORY
-from support.terminal import Terminal
 
 SERVE = ["-P", "-m", "ktdeval", "mcp", "serve"]
 

@@ -20,6 +20,7 @@ from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.keyless import Conversation, Ranking, Sizing, buyable, rebalance
 from ktdeval.registry import load_plugins
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.params import (
@@ -30,9 +31,7 @@ from ktdeval_models.params import (
     RankParams,
 )
 from support.runs.run_support import WINDOW
-from support.tables import on_each_row
 from support.tasks.shown_states import with_state
-from support.terminal import Terminal
 
 PLUGINS = load_plugins()
 NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatility", "chaos")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ktdeval.registry import Plugins
+from ktdeval.testing import not_empty
 from ktdeval.values.strict_json import MAX_PARSED_LEVELS
 from ktdeval_models.remote.lookups import lookups, may_look_up, reports_lookup
 from ktdeval_models.remote.params import presets
 from ktdeval_models.remote.read_tool_calls import loads_reply
-from support.loops import not_empty
 
 SERVER = "https://api.example.com/v1"
 

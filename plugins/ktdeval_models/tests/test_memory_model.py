@@ -13,13 +13,13 @@ from ktdeval.errors import ConfigError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
+from ktdeval.testing import small_market
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import to_mapping
 from ktdeval_models.builtin_models import make_builtin
 from ktdeval_models.memorizing_model import MemoryModel
 from ktdeval_models.params import MemoryParams, RankParams
 from ktdeval_models.remembered_facts import RememberedFacts
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play, trades
 
 pytestmark = pytest.mark.slow

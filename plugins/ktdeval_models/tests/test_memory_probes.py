@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from ktdeval.harness import CallParams, Message, ModelRequest, ToolSpec
+from ktdeval.testing import small_market
 from ktdeval_models.memorizing_model import MemoryModel
 from ktdeval_models.params import MemoryParams
 from ktdeval_models.remembered_facts import RememberedFacts
-from support.tasks.ktdfin_market import small_market
 
 FORM = ToolSpec(
     "submit_answer",

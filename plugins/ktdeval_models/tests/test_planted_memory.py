@@ -14,6 +14,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
+from ktdeval.testing import Terminal, errors_of, small_market
 from ktdeval.values import install_command
 from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts
 from ktdeval_models.planted.params import PlantedParams
@@ -28,11 +29,8 @@ from ktdeval_models.planted.reduced_text import (
     tokens_of,
 )
 from ktdeval_models.planted.transformer import Shape, Transformer
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play
 from support.tasks.planted_models import SHAPE, SIZES, network, store
-from support.terminal import Terminal
-from support.texts import errors_of
 
 PLUGINS = load_plugins()
 WINDOW = "2024-03-01:2024-03-29"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
+from ktdeval.testing import not_empty
 from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema, readable_schema
-from support.loops import not_empty
 from support.schemas.schema_documents import drawn, followers
 from support.schemas.sent_schemas import sent_schemas
 from support.searching import examples

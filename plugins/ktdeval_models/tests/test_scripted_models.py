@@ -15,8 +15,8 @@ from ktdeval.api import Message, ModelError, ModelRequest, QATask, ToolSpec
 from ktdeval.errors import ConfigError
 from ktdeval.harness import smallest_value
 from ktdeval.registry import Plugins
+from ktdeval.testing import on_each_row
 from ktdeval.values import loads_strict
-from support.tables import on_each_row
 
 FORM = ToolSpec(
     "submit_answer",

@@ -17,12 +17,10 @@ import pytest
 
 from ktdeval.calls import Context
 from ktdeval.calls.context_window import stated_context
+from ktdeval.testing import AnsweringHandler, Terminal, on_each_row, running_server
 from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
-from support.local_server import Answering, running
 from support.providers.stub_provider import skip_without_sdks
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 skip_without_sdks()
 
@@ -42,7 +40,7 @@ class Stating:
 def stating(pages: dict[str, Any]) -> Iterator[Stating]:
     """Serve these pages as JSON; every question to a model is counted, and fails."""
 
-    class Handler(Answering):
+    class Handler(AnsweringHandler):
         def do_GET(self) -> None:
             asked.looked_up.append(self.path)
             status = 200 if self.path in pages else 404
@@ -54,7 +52,7 @@ def stating(pages: dict[str, Any]) -> Iterator[Stating]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     asked = Stating(f"http://127.0.0.1:{server.server_address[1]}")
-    with running(server):
+    with running_server(server):
         yield asked
 
 

@@ -17,10 +17,11 @@ from ktdeval import errors
 from ktdeval.errors import UsageError
 from ktdeval.harness.chat_messages import Message, ModelRequest, ToolSpec
 from ktdeval.registry import load_plugins
+from ktdeval.testing import on_each_row
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.technical import RULES, AssetBars, RuleModel, rsi, smooth_values, turn_of_month
 from support.paths import REPOSITORY
-from support.tables import number, on_each_row
+from support.tables import number
 from support.tasks.shown_states import with_state
 
 NAN = float("nan")

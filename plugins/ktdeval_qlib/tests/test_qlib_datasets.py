@@ -34,8 +34,8 @@ pytest.importorskip("qlib")
 from qlib.data.dataset import DatasetH, TSDatasetH
 from qlib.data.dataset.handler import DataHandlerLP
 
+from ktdeval.testing import not_empty
 from ktdeval_qlib.dataset import make_dataset
-from support.loops import not_empty
 
 MARKET = baseline_market()
 SPLIT = make_split(MARKET, SEGMENTS)

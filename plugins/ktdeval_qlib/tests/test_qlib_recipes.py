@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.values import from_plain, sha256_hex
 from ktdeval_qlib.model_files import load
 from ktdeval_qlib.recipes import BaselineRecipe, Estimator, recipes
-from support.loops import not_empty
-from support.tables import on_each_row
 
 # Name, layout, rounds, patience, batch and learning rate, read by hand from the official
 # configurations and class defaults.

@@ -30,9 +30,9 @@ from qlib.contrib.model.pytorch_tabnet import TabnetModel
 from qlib.contrib.model.pytorch_tcn_ts import TCN
 
 from ktdeval.errors import DataError, UsageError
+from ktdeval.testing import not_empty
 from ktdeval_qlib.recipes import Estimator, recipes
 from support.baselines.qlib_data import ROUNDS, dataset, samples, small, trained
-from support.loops import not_empty
 
 NETWORKS = [
     name

@@ -14,6 +14,7 @@ from ktdeval import errors
 from ktdeval.attribution import FACTOR_NAMES, factor_history, factor_panel
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.testing import on_each_row
 from ktdeval_qlib import samples as module
 from ktdeval_qlib.samples import (
     FIRST_ROW,
@@ -33,7 +34,6 @@ from ktdeval_qlib.samples import (
     step_input,
 )
 from support.baselines.qlib_market import FROZEN, SEGMENTS, baseline_market
-from support.tables import on_each_row
 from support.tasks.ktdfin_market import poisoned
 
 MARKET = baseline_market()

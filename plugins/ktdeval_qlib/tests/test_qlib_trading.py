@@ -16,6 +16,7 @@ from scipy.stats import rankdata, spearmanr
 from ktdeval import testing
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.registry import load_plugins
+from ktdeval.testing import Terminal, on_each_row, small_market
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.fit_baseline import rank_ics
 from ktdeval_qlib.recipes import recipes
@@ -24,9 +25,7 @@ from ktdeval_qlib.trained_baseline import read_log, read_model
 from support.baselines.qlib_play import TEST, TRAIN, VALID, WINDOW
 from support.runs.forging import read_transcript
 from support.runs.run_support import SAME_MASK, episodes, ktdeval, records
-from support.tables import changed, on_each_row
-from support.tasks.ktdfin_market import small_market
-from support.terminal import Terminal
+from support.tables import changed
 
 DAYS = ("--train", TRAIN, "--valid", VALID, "--test", TEST)
 TASK = "blinded_open_research"

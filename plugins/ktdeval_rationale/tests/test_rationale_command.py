@@ -22,7 +22,7 @@ from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval.testing import check_plugin
+from ktdeval.testing import check_plugin, small_market
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.values import dumps_canonical, to_plain
 from ktdeval_rationale.category_counts import read_steps
@@ -30,7 +30,6 @@ from ktdeval_rationale.command import rationale
 from support.accept.accept_runs import evaluate
 from support.rationale import rationale_plugin
 from support.runs.run_support import store_market
-from support.tasks.ktdfin_market import small_market
 
 pytestmark = pytest.mark.slow
 

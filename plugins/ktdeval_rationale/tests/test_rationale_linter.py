@@ -21,6 +21,7 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.masking.identity_index import WITHHELD
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval.values import install_command, load_yaml
 from ktdeval_rationale.leak_linter import (
@@ -38,7 +39,6 @@ from ktdeval_rationale.paraphrased_leaks import (
     sentences_of,
     shipped_anchors,
 )
-from support.loops import not_empty
 from support.masking.masking_market import CODES, INDEX_CODE, MARKET
 from support.masking.spellings import CODE_STYLES, HARMLESS, spell
 from support.paths import REPOSITORY
@@ -51,7 +51,6 @@ from support.rationale.rationale_planted import (
     read_planted,
     score,
 )
-from support.tables import on_each_row
 
 LINTER = RationaleLinter(MARKET)
 

@@ -19,6 +19,7 @@ import pytest
 from ktdeval.attribution import attribute
 from ktdeval.cli.python_api import load_run
 from ktdeval.runner import RunFolder
+from ktdeval.testing import not_empty, small_market
 from ktdeval.values import loads_strict
 from ktdeval_pages.tear_sheet.drawing import DayPlot, PlotLine, draw
 from ktdeval_pages.tear_sheet.figures import (
@@ -44,11 +45,10 @@ from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_records import EpisodeRecords, read_episode
 from ktdeval_view.episode_tracks import track_of
 from support.figures.metric_cases import CODES, ledger, spec as episode_spec, step
-from support.loops import not_empty
 from support.pages.report_page import Page, check_whole
 from support.pages.view_page import source_hash
 from support.paths import REPOSITORY
-from support.runs.run_support import ktdeval, small_market
+from support.runs.run_support import ktdeval
 
 pytestmark = pytest.mark.slow
 

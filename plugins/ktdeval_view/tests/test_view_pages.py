@@ -20,6 +20,7 @@ from ktdeval.market import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, pack_lines
 from ktdeval.stats import judged_orders
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.trading import Ledger, PositionRecord, StepRecord
 from ktdeval.values import file_sha256, loads_strict, to_plain
 from ktdeval_view.conversation import SharedTexts
@@ -28,7 +29,6 @@ from ktdeval_view.episode_records import EpisodeRecords, page_name, read_episode
 from ktdeval_view.market_facts import TrueNames, find_names, stock_paths
 from ktdeval_view.memory import memory_panels
 from support.figures.ledger_cases import short_ledger
-from support.loops import not_empty
 from support.pages.view_page import (
     KEY,
     SECRETS,
@@ -51,7 +51,6 @@ from support.runs.run_support import (
     error_line,
     ktdeval,
 )
-from support.tables import on_each_row
 
 pytestmark = pytest.mark.slow
 

@@ -19,6 +19,7 @@ from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.market import Document, Documents, find_venue, read_documents
 from ktdeval.runner import RunFolder
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval.values import sha256_hex
 from ktdeval_arena.daily_news_summaries import (
     MIS,
@@ -32,8 +33,6 @@ from ktdeval_arena.daily_news_summaries import (
 from ktdeval_arena.rater_agreement import COLUMNS, RULES, agreement, alpha
 from support.providers.stub_provider import KEY, FaultPlan, running_stub
 from support.searching import examples
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 NEW_YORK = ZoneInfo("America/New_York")
 FRIDAY = datetime(2025, 8, 1, 12, 0, tzinfo=NEW_YORK)

@@ -18,12 +18,12 @@ from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_ro
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
+from ktdeval.testing import on_each_row
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
 from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_markets.config import MarketConfig
 from support.market.trading_market import market_scene
-from support.tables import on_each_row
 
 PLUGINS = load_plugins()
 

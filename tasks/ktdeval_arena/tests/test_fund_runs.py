@@ -20,6 +20,7 @@ from hypothesis import given, strategies as st
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import SIGNAL_FORM, SIGNALS, TranscriptEntry
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.values import to_plain
 from ktdeval_arena import deepfund_database, deepfund_runs, signal_decision_consistency
@@ -39,8 +40,7 @@ from ktdeval_arena.signal_decision_consistency import (
 from support.figures.metric_cases import order
 from support.market.trading_market import make_market
 from support.searching import examples
-from support.tables import beside, on_each_row
-from support.terminal import Terminal
+from support.tables import beside
 
 
 def summary_rows(record: SignalRecord) -> Any:

@@ -42,6 +42,7 @@ from ktdeval.runner.records.episode_journal import pack_lines
 from ktdeval.runner.records.run_file_names import ANSWERS, TRANSCRIPT
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.trading_task import describe_task
+from ktdeval.testing import not_empty, on_each_row, small_market, text_of
 from ktdeval.values import dumps_pretty, file_sha256, from_plain, sha256_hex, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.import_external import import_file as on_board
@@ -68,12 +69,8 @@ from ktdeval_deanon.certificate.questions import (
 from ktdeval_deanon.certificate.types import Certificate
 from ktdeval_deanon.certificate.unmasked_probes import control_tally
 from support.json_places import with_value
-from support.loops import not_empty
 from support.paths import SUPPORT
 from support.runs.forging import change_transcript, edit_json
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import small_market
-from support.texts import text_of
 
 TASK = "blinded_open_research"
 PROBE_TASK = "deanon_probe"

@@ -22,6 +22,7 @@ from ktdeval.masking import figure
 from ktdeval.masking.aliases_and_noise import round_significant
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload_types import render_number
+from ktdeval.testing import not_empty, on_each_row, small_market
 from ktdeval_deanon.certificate.lookup_attackers import (
     AttackerGuess,
     RandomAttacker,
@@ -38,10 +39,7 @@ from ktdeval_deanon.certificate.payload_matching import (
 from ktdeval_deanon.certificate.public_history import PARTS, PublicHistory
 from support.accept.accept_runs import import_real
 from support.json_places import with_value
-from support.loops import not_empty
 from support.masking.masked_payloads import Masked, drawn, table
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import small_market
 
 MARKET = small_market()
 LEVELS = next(iter(MARKET.indices.values()))

@@ -21,6 +21,7 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.registry import Plugins, load_plugins
+from ktdeval.testing import not_empty, small_market
 from ktdeval.values import derive_seed
 from ktdeval_deanon.certificate.card import day_found
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
@@ -43,8 +44,6 @@ from ktdeval_deanon.certificate.questions import (
 )
 from ktdeval_deanon.certificate.types import Certificate
 from ktdeval_deanon.task import target_spec
-from support.loops import not_empty
-from support.tasks.ktdfin_market import small_market
 
 MARCH = "2024-03-01:2024-03-29"
 REBASED = "blinded_rebased_open_research"

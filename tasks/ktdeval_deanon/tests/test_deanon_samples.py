@@ -25,12 +25,11 @@ from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import TargetTask
-from ktdeval.testing import check_plugin
+from ktdeval.testing import check_plugin, error_lines, not_empty, on_each_row, small_market
 from ktdeval.trading.types import Account
 from ktdeval.values import derive_seed
 from ktdeval_deanon.attacker_prompt import quarter_words
 from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
-from support.loops import not_empty
 from support.masking.deanon_play import (
     MARCH,
     PROBES,
@@ -42,9 +41,7 @@ from support.masking.deanon_play import (
     target_task_of,
     task_of,
 )
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import poisoned, small_market
-from support.texts import error_lines
+from support.tasks.ktdfin_market import poisoned
 
 MARKET = small_market()
 

@@ -25,6 +25,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.data_source import open_snapshot
 from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_binomial, wilson
 from ktdeval.task_api.scoring import AnswerRecord, Score
+from ktdeval.testing import not_empty, on_each_row, small_market
 from ktdeval.values import dumps_canonical
 from ktdeval_deanon.answer import (
     ANSWER_FORM,
@@ -37,7 +38,6 @@ from ktdeval_deanon.answer import (
 )
 from ktdeval_deanon.recovery_rates import DEFINITIONS, chance_of
 from support.accept.accept_runs import import_real
-from support.loops import not_empty
 from support.masking.deanon_play import (
     NOTHING,
     PROBES,
@@ -48,8 +48,6 @@ from support.masking.deanon_play import (
     samples_of,
     task_of,
 )
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import small_market
 
 MARKET = small_market()
 DAYS = np.array(

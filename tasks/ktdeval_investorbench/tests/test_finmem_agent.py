@@ -18,10 +18,10 @@ from ktdeval.harness.forced_tool_calls import WORDS_ONLY
 from ktdeval.keyless import Conversation
 from ktdeval.observation import state_of_values
 from ktdeval.registry import load_plugins
+from ktdeval.testing import on_each_row
 from ktdeval.trading import Order
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.params import MemoryParams
-from support.tables import on_each_row
 from support.tasks.agent_sessions import DATES, Learner, Session, lesson, observation
 from support.tasks.shown_states import observation_of, with_state
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ktdeval.runner.records.episode_journal import unpack_lines
+from ktdeval.testing import on_each_row
 from support.runs.run_support import PLUGIN, SAME_MASK, episodes, ktdeval
-from support.tables import on_each_row
 
 _IDENTITY = re.compile(r"microsoft|\bMSFT\b|\bTSLA\b", re.IGNORECASE)
 _DATE = re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}\b")

@@ -25,6 +25,7 @@ from ktdeval import errors, evaluate
 from ktdeval.errors import ConfigError, ProviderError, UsageError
 from ktdeval.runner import pack_lines
 from ktdeval.runner.records.episode_journal import unpack_lines
+from ktdeval.testing import error_lines, on_each_row
 from ktdeval.values import install_command, sha256_hex
 from ktdeval_investorbench.finmem import FinmemAgent
 from ktdeval_memory.embedding import (
@@ -38,8 +39,6 @@ from ktdeval_memory.embedding import (
 from ktdeval_memory.params import MemoryParams
 from support.providers.adapter_server import Prepared, PreparedServer, prepared
 from support.runs.run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
-from support.tables import on_each_row
-from support.texts import error_lines
 
 KEY = "sk-stub-c0ffee-0123456789"
 

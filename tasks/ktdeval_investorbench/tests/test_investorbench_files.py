@@ -21,7 +21,7 @@ from ktdeval.market import Instrument, MarketSnapshot, with_id
 from ktdeval.registry import load_plugins
 from ktdeval.stats import MetricValue
 from ktdeval.task_api.scoring import market_problem
-from ktdeval.testing import random_snapshot
+from ktdeval.testing import on_each_row, random_snapshot
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import Ledger
 from ktdeval_investorbench.epochs_from_cards import FIGURES
@@ -31,7 +31,6 @@ from ktdeval_investorbench.provider_params import FileParams, InvestorMarketPara
 from ktdeval_investorbench.tables import SIZES, class_rows, classify, read_classes
 from support.market.trading_market import make_market as literal_market, market_scene
 from support.searching import examples
-from support.tables import on_each_row
 from support.tasks import investorbench_texts
 
 PUBLIC_FILES = investorbench_texts.FOLDER

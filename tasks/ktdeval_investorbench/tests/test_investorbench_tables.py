@@ -24,6 +24,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.runner.records.ledger_file import encode_ledger
 from ktdeval.stats.metric_panel import panel_metrics
 from ktdeval.task_api import Window
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import content_hash, dumps_pretty, file_sha256, from_plain
 from ktdeval_investorbench.epochs_from_cards import FIGURES, read_epochs
@@ -38,8 +39,6 @@ from ktdeval_investorbench.tables import (
 from support.figures import card_cases
 from support.figures.metric_cases import TASK, market, step
 from support.searching import examples
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 CR, SR, AV, MDD = FIGURES
 HOLD = "builtin/buy_and_hold"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import ConfigError, StoreError
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval_memory.embedding import HashingEmbedder
 from ktdeval_memory.memory_layers import (
     LayeredMemory,
@@ -23,8 +24,6 @@ from ktdeval_memory.memory_layers import (
     scaled_scores,
     scores,
 )
-from support.loops import not_empty
-from support.tables import on_each_row
 
 SETS = ("paper", "finmem", "investorbench")
 

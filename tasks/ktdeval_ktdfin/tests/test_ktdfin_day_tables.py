@@ -14,13 +14,13 @@ from hypothesis import given, strategies as st
 from scipy.stats import rankdata
 
 from ktdeval.market import ArrayCache, MarketSnapshot, load_snapshot, save_snapshot
+from ktdeval.testing import small_market
 from ktdeval.values import whole_groups
 from ktdeval_ktdfin.day_context import BREADTH, day_context, sector_names
 from ktdeval_ktdfin.market_breadth import SECTORS_SHOWN, sector_tone
 from ktdeval_ktdfin.market_day import MarketDay
 from ktdeval_ktdfin.tools import _percentile_ranks
 from support.searching import examples
-from support.tasks.ktdfin_market import small_market
 
 MARKET = small_market()
 LAST = len(MARKET.days) - 1

@@ -18,14 +18,13 @@ from ktdeval.harness import Observation
 from ktdeval.harness.chat_messages import Reply, ToolCall
 from ktdeval.registry import load_plugins
 from ktdeval.stats.performance_metrics import parse_failure_rate
-from ktdeval.testing import step_record
+from ktdeval.testing import not_empty, small_market, step_record
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import BOOK_NAV, Account, Position
 from ktdeval_ktdfin.task import KtdfinConfig, KtdfinScene, KtdfinTask
 from support.figures.metric_cases import order
-from support.loops import not_empty
 from support.paths import REPOSITORY
-from support.tasks.ktdfin_market import rows, small_market, spec_of
+from support.tasks.ktdfin_market import rows, spec_of
 from support.tasks.ktdfin_play import Play, Scripted
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")

@@ -22,13 +22,13 @@ from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.payload_types import AssetRef, DocumentRef
 from ktdeval.registry import load_plugins
+from ktdeval.testing import on_each_row, small_market
 from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.step_view import ResearchStep
 from ktdeval_ktdfin.tools import research_tool
 from support.masking.news_items import poisoned_news, with_news
 from support.searching import examples
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import rows, small_market, spec_of
+from support.tasks.ktdfin_market import rows, spec_of
 
 MARKET = small_market()
 TOOLS = {name: research_tool(name) for name in load_plugins().specs("tools")}

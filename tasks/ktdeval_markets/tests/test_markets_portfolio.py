@@ -21,6 +21,7 @@ from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
+from ktdeval.testing import on_each_row
 from ktdeval.trading import AccountConfig, MarketRules, MarketTape
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
@@ -37,7 +38,7 @@ from ktdeval_markets.portfolio import (
 from ktdeval_markets.task import MarketTask
 from support.market.trading_market import make_market, market_scene
 from support.searching import examples
-from support.tables import number, on_each_row
+from support.tables import number
 
 COIN = Instrument("crypto", "USD", "frictionless")
 MEANS = np.array([0.03, 0.01])

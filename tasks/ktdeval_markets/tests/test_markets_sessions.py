@@ -15,7 +15,7 @@ import pytest
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from support.loops import not_empty
+from ktdeval.testing import not_empty
 from support.market.mixed_market import mixed_market, of_each, own_bars, week_of
 from support.market.trading_market import market_scene
 from support.tasks.markets_scenes import scene_from

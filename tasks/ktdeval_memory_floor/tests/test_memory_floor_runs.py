@@ -19,11 +19,9 @@ from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.task_api import VERDICT, AnswerRecord, EpisodeSpec, Score, Window
-from ktdeval.testing import check_scoring_task, random_snapshot
+from ktdeval.testing import Terminal, check_scoring_task, not_empty, random_snapshot
 from ktdeval.values import from_plain, loads_strict
-from support.loops import not_empty
 from support.runs.run_support import card_of
-from support.terminal import Terminal
 
 PLUGINS = load_plugins()
 LONG = Window("long", "2024-01-01", "2026-04-10")

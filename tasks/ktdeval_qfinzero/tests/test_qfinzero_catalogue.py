@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness import Refusal
 from ktdeval.masking import Exact
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.values import content_hash, dumps_canonical, install_command
 from ktdeval_qfinzero.access.http import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER
@@ -25,11 +26,9 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation, plain_json
 from ktdeval_qfinzero.scoring.types import SERVICE_TOOLS
 from ktdeval_qfinzero.suite.prompt_texts import tool_hashes
-from support.loops import not_empty
 from support.qfinzero.qfinzero_scenario import Played, day, in_process, played, trading
 from support.qfinzero.qfinzero_server import Served
 from support.qfinzero.qfinzero_world import small_dataset
-from support.tables import on_each_row
 
 OPERATIONS = catalogue().operations
 

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError, StoreError
+from ktdeval.testing import not_empty
 from ktdeval.values import file_sha256, lock_folder
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset import open_dataset
@@ -35,7 +36,6 @@ from ktdeval_qfinzero.data.rows import (
     TagFilters,
 )
 from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset, update_dataset
-from support.loops import not_empty
 from support.qfinzero.qfinzero_memory import MemoryPrices
 from support.qfinzero.qfinzero_store_play import (
     INFO,

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from ktdeval.testing import not_empty
 from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
 from ktdeval_qfinzero.data.dataset import Dataset
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, row_key
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.event_stream import SNIPPET_CHARACTERS, StoreQuery, event_rows, payload_of
 from ktdeval_qfinzero.timestamps import MINUTE
-from support.loops import not_empty
 from support.qfinzero.qfinzero_calls import DATASET, ask, ids, pages, refused, workspace
 from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews
 from support.qfinzero.qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS

@@ -24,6 +24,7 @@ from hypothesis import given, settings, strategies as st
 from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
+from ktdeval.testing import errors_with, on_each_row
 from ktdeval.values import build, read_blocks
 from ktdeval.values.tables.rows import LONGEST_LINE
 from ktdeval_qfinzero.data.check import check_dataset
@@ -38,8 +39,7 @@ from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from support.qfinzero.qfinzero_store_play import equal_bars
 from support.qfinzero.qfinzero_world import at, small_dataset, small_prices
-from support.tables import beside, on_each_row
-from support.texts import errors_with
+from support.tables import beside
 
 HEADER = "symbol,time,open,high,low,close,volume,transactions\n"
 DAY_BAR = "AVLN,2025-01-06,100,101.5,99.25,101,1000,7\n"

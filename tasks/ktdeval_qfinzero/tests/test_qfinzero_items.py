@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.values import dumps_canonical, from_plain, sha256_hex
 from ktdeval_qfinzero.benchmark.item_generation import (
     CallPattern,
@@ -43,7 +44,6 @@ from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, ta
 from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, GoldCall, Suite
 from ktdeval_qfinzero.suite.samples import embedded_dataset, embedded_items
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from support.loops import not_empty
 from support.qfinzero.qfinzero_scoring_cases import (
     BARS,
     EVENTS,
@@ -55,7 +55,7 @@ from support.qfinzero.qfinzero_scoring_cases import (
     task,
     tasks_of,
 )
-from support.tables import beside, on_each_row
+from support.tables import beside
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError, InvariantError, StoreError
 from ktdeval.task_api import Sample
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.chat.question import turn_question
 from ktdeval_qfinzero.chat.task import ChatTask
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig
@@ -18,7 +19,7 @@ from ktdeval_qfinzero.live.tool_use_question import LiveSamples
 from ktdeval_qfinzero.session.trading_question import session_question
 from ktdeval_qfinzero.session.trading_task import SessionTask
 from support.qfinzero.qfinzero_calls import DATASET
-from support.tables import beside, on_each_row
+from support.tables import beside
 
 AS_OF = "2025-01-06T21:00:00Z"
 CHAT = beside(__file__)["chat"]

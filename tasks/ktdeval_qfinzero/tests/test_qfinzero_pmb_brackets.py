@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import DAY
@@ -25,7 +26,6 @@ from support.qfinzero.qfinzero_broker_play import (
 from support.qfinzero.qfinzero_calls import refused
 from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at
-from support.tables import on_each_row
 
 PLENTY = 1_000_000
 CALM: Row = (100.0, 101.0, 99.0, 100.0, PLENTY)

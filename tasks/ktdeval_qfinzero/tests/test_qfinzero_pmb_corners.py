@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow, SymbolRow
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.account_views import summary_shown
@@ -26,7 +27,6 @@ from support.qfinzero.qfinzero_calls import refused
 from support.qfinzero.qfinzero_margin import STOCK
 from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at, bars_of, small_dataset, with_prices
-from support.tables import on_each_row
 
 
 @on_each_play

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.data.rows import DividendRow, SplitRow
 from ktdeval_qfinzero.pmb import lifecycle_rules as days
 from ktdeval_qfinzero.pmb.broker_types import FeeRules, Instrument, Position
 from support.qfinzero.qfinzero_calls import refused
 from support.qfinzero.qfinzero_margin import STOCK, account, contract, e4, marks, option
-from support.tables import on_each_row
 
 OTHER = Instrument("STOCK", "BRKT")
 FEES = FeeRules(option_exercise_e4=e4(5))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset import open_dataset
 from ktdeval_qfinzero.data.manifest import load_manifest
@@ -26,7 +27,6 @@ from support.qfinzero.qfinzero_margin import e4
 from support.qfinzero.qfinzero_memory import MemoryPrices
 from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at, small_dataset, with_prices
-from support.tables import on_each_row
 
 MIDNIGHT = at("2025-01-03T00:00:00Z")
 CALL = "O:AVLN250117C00090000"

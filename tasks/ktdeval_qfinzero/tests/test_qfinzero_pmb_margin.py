@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.pmb.broker_types import (
     Account,
     AccountType,
@@ -41,7 +42,6 @@ from ktdeval_qfinzero.pmb.portfolio import Holding, after_trades, portfolio_of
 from ktdeval_qfinzero.trading_hours import trading_hours
 from support.qfinzero.qfinzero_calls import refused
 from support.qfinzero.qfinzero_margin import STOCK, account, e4, marks, option
-from support.tables import on_each_row
 
 RULES = Rules()
 OTHER = Instrument("STOCK", "BRKT")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.broker_types import Instrument
@@ -19,7 +20,6 @@ from support.qfinzero.qfinzero_calls import ask, refused
 from support.qfinzero.qfinzero_margin import STOCK, e4
 from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at
-from support.tables import on_each_row
 
 LENT = [BorrowRow("AVLN", 0, 1_000_000, 360)]
 """Any number of shares at 3.6% a year: $0.01 a day for each $100."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.bar_feed import NEVER, DayFrame
 from ktdeval_qfinzero.pmb.broker_types import Bar, Fill, FillRules, Instrument, Order
@@ -24,7 +25,6 @@ from ktdeval_qfinzero.pmb.matching import (
 from ktdeval_qfinzero.pmb.tick_execution import next_tick
 from ktdeval_qfinzero.timestamps import MINUTE
 from support.qfinzero.qfinzero_broker_play import OPEN
-from support.tables import on_each_row
 
 STOCK = Instrument("STOCK", "AVLN")
 CALL = Instrument("OPTION", OptionContract("AVLN", date(2025, 1, 17), 1_000_000, "C").symbol)

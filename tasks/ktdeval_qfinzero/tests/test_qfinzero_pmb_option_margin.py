@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.broker_types import MarginRules
 from ktdeval_qfinzero.pmb.portfolio import (
@@ -23,7 +24,6 @@ from ktdeval_qfinzero.pmb.portfolio import (
     uncovered_e4,
 )
 from support.qfinzero.qfinzero_margin import contract, e4, held
-from support.tables import on_each_row
 
 RULES = MarginRules()
 NEAR = date(2025, 1, 17)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval_qfinzero.timestamps import DAY, MINUTE
-from support.loops import not_empty
 from support.qfinzero.qfinzero_broker_play import (
     FLAT,
     FREE,
@@ -26,7 +26,6 @@ from support.qfinzero.qfinzero_broker_play import (
 from support.qfinzero.qfinzero_calls import refused
 from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at, small_dataset
-from support.tables import on_each_row
 
 CALL = "O:AVLN250117C00100000"
 PUT = "O:AVLN250117P00100000"

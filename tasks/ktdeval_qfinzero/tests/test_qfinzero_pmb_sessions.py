@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import Dataset
@@ -38,7 +39,6 @@ from support.qfinzero.qfinzero_calls import ask, pages, refused
 from support.qfinzero.qfinzero_margin import e4
 from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at, small_dataset, with_prices
-from support.tables import on_each_row
 
 
 @on_each_play

@@ -13,12 +13,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError, DataError
+from ktdeval.testing import error_lines, on_each_row
 from ktdeval.values import sha256_hex
 from ktdeval_qfinzero.benchmark.literals import literals_of, wording_problem
 from ktdeval_qfinzero.benchmark.reworded import ItemWording, Wordings, load_wordings, reword_items
 from support.qfinzero.qfinzero_suite_play import calling_items, config_of, task_of
-from support.tables import on_each_row
-from support.texts import error_lines
 
 
 @on_each_row(

@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from ktdeval.errors import DataError
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.scoring.paper import align, assign, score
 from ktdeval_qfinzero.scoring.types import AnswerScores, GoldCall, GoldTask
 from ktdeval_qfinzero.scoring.values import instant_of, is_within
@@ -33,7 +34,7 @@ from support.qfinzero.qfinzero_scoring_cases import (
     predicted_call,
     task,
 )
-from support.tables import number, on_each_row
+from support.tables import number
 
 THREE = task(BARS, EVENTS, ORDER)
 REFUSAL = task(GoldCall("REFUSE"), suite="calling")

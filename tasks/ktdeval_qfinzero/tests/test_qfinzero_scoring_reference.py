@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.scoring.public_code_calling import score_calling
 from ktdeval_qfinzero.scoring.public_code_planning import score_planning
 from ktdeval_qfinzero.scoring.types import (
@@ -43,7 +44,7 @@ from support.qfinzero.qfinzero_scoring_cases import (
     task,
     tasks_of,
 )
-from support.tables import number, on_each_row
+from support.tables import number
 
 ANSWER = {"summary": "ok", "citations": [], "assumptions": []}
 REFUSAL = GoldCall("REFUSE")

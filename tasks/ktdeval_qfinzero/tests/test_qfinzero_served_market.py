@@ -25,6 +25,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, UsageError
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval_qfinzero.access.commands.serving import address_of, bind, choose_security
 from ktdeval_qfinzero.access.server_rules import (
     load_rules,
@@ -37,8 +38,6 @@ from ktdeval_qfinzero.errors import ServiceError
 from support.qfinzero.qfinzero_broker_play import chained
 from support.qfinzero.qfinzero_server import Served, serving
 from support.qfinzero.qfinzero_world import store_small
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 TOKEN = "a-token-of-some-length"
 SERVE = ("paper", "qfinzero", "serve")

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from ktdeval.errors import ConfigError, DataError, InvariantError
 from ktdeval.stats import wilson
-from ktdeval.testing import check_scoring_task
+from ktdeval.testing import check_scoring_task, on_each_row
 from ktdeval.values import dumps_canonical
 from ktdeval_qfinzero.benchmark.items import end_state, open_workspace
 from ktdeval_qfinzero.catalogue import catalogue
@@ -43,7 +43,6 @@ from support.qfinzero.qfinzero_suite_play import (
     world,
 )  # fmt: skip
 from support.qfinzero.qfinzero_world import at, small_prices
-from support.tables import on_each_row
 
 ROOM = Path(__file__).parents[1]
 PROMPTS = {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError, StoreError
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.rows import E4
 from ktdeval_qfinzero.data.synthetic.cached_dataset import (
@@ -49,7 +50,6 @@ from support.qfinzero.qfinzero_synthetic import (
     grid_of,
     small_market,
 )
-from support.tables import on_each_row
 
 DEFAULT = SyntheticMarketParams()
 NEW = "EMBQ"

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.data.synthetic.cached_dataset import cache_root, generated_folder
 from ktdeval_qfinzero.data.synthetic.companies import STOCKS, live
 from ktdeval_qfinzero.data.synthetic.earnings import draw_reports, report_events
@@ -26,7 +27,6 @@ from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.timestamps import moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from support.qfinzero.qfinzero_synthetic import SMALL, grid_of, small_market
-from support.tables import on_each_row
 
 DEFAULT = SyntheticMarketParams()
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from ktdeval.task_api import AnswerRecord, Score
+from ktdeval.testing import not_empty
 from ktdeval_qfinzero.chat.task import ChatTask
 from ktdeval_qfinzero.live.tool_use_config import LiveConfig
 from ktdeval_qfinzero.session.trading_task import SessionTask
 from support.figures.scoring_cases import record
-from support.loops import not_empty
 
 AS_OF = "2025-01-06T21:00:00Z"
 ASKED = {

@@ -14,6 +14,7 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
+from ktdeval.testing import Terminal
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
@@ -24,7 +25,6 @@ from ktdeval_qfinzero.timestamps import moment_text, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours
 from support.paths import REPOSITORY
 from support.qfinzero.qfinzero_calls import ask, refused
-from support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ktdeval.market import MarketSnapshot
+from ktdeval.testing import small_market
 from ktdeval_qlib.samples import SegmentDays, Segments
-from support.tasks.ktdfin_market import small_market
 
 PRICES = ("open", "high", "low", "close")
 FROZEN = (10, 11)  #: columns whose price is the same on every day

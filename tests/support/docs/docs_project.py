@@ -63,7 +63,7 @@ def rings_table() -> str:
             "4 outside",
             "any installed package",
             RINGS["4 outside"],
-            "the same; `ktdeval.api` is the short list of names, `ktdeval.testing` has checks",
+            "the same; `ktdeval.api` is the short list of names, `ktdeval.testing` has checks and fixtures",
         ),
     ]
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ktdeval.testing import not_empty
 from support.accept.accept_figures import (
     TOLERANCE,
     Episode,
@@ -29,7 +30,6 @@ from support.accept.accept_figures import (
     metrics,
 )
 from support.accept.accept_runs import silently
-from support.loops import not_empty
 
 
 def card_of(run: Path, rules: str = "strict") -> dict[str, Any]:

@@ -17,11 +17,11 @@ import numpy as np
 from ktdeval.cards import validate_card
 from ktdeval.runner.records.ledger_file import encode_ledger
 from ktdeval.task_api.episode_spec import Window
+from ktdeval.testing import Terminal
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import content_hash, dumps_pretty, file_sha256, from_plain
 from support.figures import card_cases
 from support.figures.metric_cases import TASK, step
-from support.terminal import Terminal
 
 Cell = tuple[str, int]
 """A window and a seed."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from support.local_server import Answering, running
+from ktdeval.testing import AnsweringHandler, running_server
 
 pytest.importorskip("cryptography", reason="needs the extra live")
 
@@ -37,7 +37,7 @@ ess_cert_id_alg = sha256
 
 @dataclass(frozen=True)
 class Authority:
-    """A running authority."""
+    """A running_server authority."""
 
     url: str
     certificate: Path  #: its root certificate, in PEM
@@ -143,7 +143,7 @@ def authority(
 
     lock = threading.Lock()
 
-    class Handler(Answering):
+    class Handler(AnsweringHandler):
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             with lock:
@@ -157,6 +157,6 @@ def authority(
             self.answer(answer, headers={"Content-Type": "application/timestamp-reply"})
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    with running(server):
+    with running_server(server):
         url = f"http://127.0.0.1:{server.server_address[1]}"
         yield Authority(url, folder / "root.pem", folder / "tsa.pem")

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ktdeval.testing import free_port
 from support.llm.llm_environment import python_of, weights_of
-from support.local_server import free_port
 from support.paths import REPOSITORY
 
 PROGRAM = REPOSITORY / "examples" / "serve_gguf.py"

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 Bars = Path | str | pd.DataFrame  #: a file, its text, or its table
 

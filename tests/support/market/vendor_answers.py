@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from support.local_server import Answering, running
+from ktdeval.testing import AnsweringHandler, running_server
 
 FIRST = "2024-01-25"
 LAST = "2024-02-06"
@@ -240,7 +240,7 @@ class VendorServer(ThreadingHTTPServer):
         self.edit = edit
 
 
-class VendorHandler(Answering):
+class VendorHandler(AnsweringHandler):
     server: VendorServer
 
     def do_POST(self) -> None:
@@ -296,7 +296,7 @@ class VendorHandler(Answering):
 def vendor_server() -> Iterator[VendorServer]:
     """Run a local Tushare Pro."""
     server = VendorServer()
-    with running(server):
+    with running_server(server):
         yield server
 
 

@@ -19,10 +19,11 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.task_api import EpisodeSpec, Window
+from ktdeval.testing import small_market
 from ktdeval.trading import MarketTape, StepRecord
 from ktdeval_builtin.react import ReactAgent
 from support.market.trading_market import part_of_market
-from support.tasks.ktdfin_market import FIRST, LAST, small_market
+from support.tasks.ktdfin_market import FIRST, LAST
 
 PLUGINS = load_plugins()
 PRICED = ("open", "high", "low", "close", "volume", "amount", "factor", "member")

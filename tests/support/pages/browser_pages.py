@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from support.local_server import Quiet, running
-from support.waiting import wait_for
+from ktdeval.testing import QuietHandler, running_server, wait_for
 
 _LONGEST_LOAD_MS = 240_000.0  # less than a test may take
 CHROMIUM = Path("/usr/bin/chromium")
@@ -202,7 +201,7 @@ class _SiteServer(ThreadingHTTPServer):
         self.sites: list[Path] = []
 
 
-class _SiteHandler(Quiet, SimpleHTTPRequestHandler):
+class _SiteHandler(QuietHandler, SimpleHTTPRequestHandler):
     server: _SiteServer
 
     def translate_path(self, path: str) -> str:
@@ -222,7 +221,7 @@ def open_browser() -> Iterator[Chromium]:
     sync_api = pytest.importorskip("playwright.sync_api")
     server = _SiteServer()
 
-    with running(server), sync_api.sync_playwright() as playwright:
+    with running_server(server), sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
         yield Chromium(browser, server)
         browser.close()

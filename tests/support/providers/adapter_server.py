@@ -16,7 +16,7 @@ import pytest
 
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
-from support.local_server import Answering, serving
+from ktdeval.testing import AnsweringHandler, serving
 from support.providers.stub_neutral import KEY
 
 LOOK = ToolSpec(
@@ -84,7 +84,7 @@ def prepared(
     """
     lock = threading.Lock()
 
-    class Handler(Answering):
+    class Handler(AnsweringHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:

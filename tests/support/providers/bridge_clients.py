@@ -13,12 +13,11 @@ import pytest
 
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import Reply, ToolCall, Usage
+from ktdeval.testing import running_server, text_of
 from ktdeval_command.bridge_server import BridgeServer
 from ktdeval_command.loopback_server import ServerLimits
 from ktdeval_command.wire.bridge_request import BridgeRequest
 from ktdeval_command.wire.refusals import WireError
-from support.local_server import running
-from support.texts import text_of
 
 TOKEN = "token-of-this-test"
 MODEL = "run-model"
@@ -68,7 +67,7 @@ def bridge(*answers: Reply | KtdevalError, limits: ServerLimits | None = None) -
         return given
 
     made = Bridge(BridgeServer(answer, TOKEN, MODEL, limits=limits))
-    with running(made.server):
+    with running_server(made.server):
         yield made
 
 

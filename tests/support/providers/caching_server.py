@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any
 
 from ktdeval.runner.rehearsals.conversation_size import example
-from support.local_server import Answering, serving
+from ktdeval.testing import AnsweringHandler, serving
 
 INPUT, CACHED, OUTPUT = 1.25, 0.125, 10.0  # US dollars a million tokens
 MIN_TOKENS = 1024
@@ -171,7 +171,7 @@ def caching_server() -> Iterator[CachingServer]:
     """Run a server until the end of the block."""
     state = CachingServer()
 
-    class Handler(Answering):
+    class Handler(AnsweringHandler):
         def do_POST(self) -> None:
             self.answer_json(state.answer(json.loads(self.body())))
 

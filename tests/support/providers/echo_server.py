@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from support.local_server import Answering, serving
+from ktdeval.testing import AnsweringHandler, serving
 from support.providers.echoes import ECHOES
 
 Body = dict[str, Any]
@@ -100,7 +100,7 @@ ERRORS = {"a server error": 500, "a refusal": 400, "a page": 502, "a header": 50
 """Answers that are no success, with their status; each quotes the key, too."""
 
 
-class Echoing(Answering):
+class Echoing(AnsweringHandler):
     """Handler that answers one place with the next way to write the key. `sent` collects what was
     written.
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from support.local_server import Quiet, running
+from ktdeval.testing import QuietHandler, running_server
 from support.providers.stub_streams import chunks_of, event_bytes
 
 ARGUMENTS = {"tickers": "AVLN", "start": "2025-02-13", "end": "2025-02-14"}
@@ -84,7 +84,7 @@ class _Server(ThreadingHTTPServer):
     stub: ChatStub
 
 
-class _Handler(Quiet, BaseHTTPRequestHandler):
+class _Handler(QuietHandler, BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
 
@@ -159,7 +159,7 @@ def chat_stub(hold_at: int = 0, *, streams: bool = True) -> Iterator[ChatStub]:
     server = _Server(("127.0.0.1", 0), _Handler)
     server.stub = ChatStub(f"http://127.0.0.1:{server.server_port}/v1", hold_at, streams)
 
-    with running(server):
+    with running_server(server):
         try:
             yield server.stub
         finally:

@@ -20,13 +20,13 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.scoring.call_log_checks import provenance_findings
 from ktdeval.runner.scoring.model_identity_checks import card_claims
 from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.testing import small_market
 from ktdeval.values import dumps_pretty, from_plain
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from support.paths import SUPPORT
 from support.providers.lucky_plugin import PLUGIN
 from support.runs.forging import relabel, renewed
 from support.runs.run_support import TASK
-from support.tasks.ktdfin_market import small_market
 
 DEANON = str(SUPPORT / "masking" / "deanon_plugin.py")
 

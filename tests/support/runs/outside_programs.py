@@ -15,8 +15,8 @@ from textwrap import dedent
 from typing import Any
 
 from ktdeval.runner.records.ledger_file import load_ledger
+from ktdeval.testing import AnsweringHandler, running_server
 from ktdeval_board.selftest.sample_board import read_transcript
-from support.local_server import Answering, running
 from support.runs.run_support import SAME_MASK, TASK, WINDOW, Done, episodes, ktdeval
 
 HEAD = """
@@ -86,7 +86,7 @@ def said(_body: Any) -> Mapping[str, Any]:
     return {"role": "assistant", "content": ANSWER}
 
 
-class _Handler(Answering):
+class _Handler(AnsweringHandler):
     """Answers as the provider of its server does."""
 
     provider: Provider
@@ -121,7 +121,7 @@ def provider(reply: Callable[[Any], Mapping[str, Any] | int] = said) -> Iterator
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     made.base_url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    with running(server):
+    with running_server(server):
         yield made
 
 

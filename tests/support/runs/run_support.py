@@ -32,9 +32,9 @@ from ktdeval.cli.main import main
 from ktdeval.errors import BudgetError
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.runner import RunFolder, local_run_path
+from ktdeval.testing import small_market
 from ktdeval.values import dumps_pretty
 from support.paths import TESTS
-from support.tasks.ktdfin_market import small_market
 
 PLUGIN = Path(__file__).with_name("run_plugin.py")
 TASK = "blinded_open_research"

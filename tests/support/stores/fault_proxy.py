@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 
-from support.local_server import Quiet, running
+from ktdeval.testing import QuietHandler, running_server
 
 Fault = Literal[
     "500", "503", "429", "silence", "cut request", "cut answer", "lost answer", "slow", "stale"
@@ -113,14 +113,14 @@ def fault_proxy(port: int) -> Iterator[tuple[str, Faults]]:
     server.daemon_threads = True
     server.block_on_close = False  # clients keep their connections
 
-    with running(server):
+    with running_server(server):
         try:
             yield f"http://127.0.0.1:{server.server_port}", faults
         finally:
             faults.ended.set()
 
 
-class _Handler(Quiet):
+class _Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     upstream_port: int
     faults: Faults

@@ -23,6 +23,7 @@ from ktdeval.harness import (
     told_at_a_desk,
     two_phases,
 )
+from ktdeval.testing import small_market
 from ktdeval.values import dumps_canonical
 from ktdeval_agents.prompt_prefix_reuse import request_text
 from ktdeval_command.agent_desk import NEXT_STEP
@@ -31,7 +32,6 @@ from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
 from support.providers.obedient_model import ObedientModel
 from support.providers.prompt_caches import CLAUDE_MINIMUM, ClaudeCache, OpenAICache, Served
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import PLUGINS, Play
 from support.tasks.planned_tasks import planned
 

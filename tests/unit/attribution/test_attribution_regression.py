@@ -20,11 +20,11 @@ from ktdeval.attribution.factor_returns import MINIMUM, Fit, Scheme, fit_factors
 from ktdeval.attribution.regression import robust_errors, weighted_least_squares
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
+from ktdeval.testing import not_empty
 from ktdeval.testing.markets import SnapshotDetails, random_snapshot, tiny_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import Truth, build
 from support.figures.portfolios import decompose
-from support.loops import not_empty
 
 pytestmark = pytest.mark.slow
 

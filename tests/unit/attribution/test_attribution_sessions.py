@@ -14,10 +14,9 @@ from ktdeval.attribution import FACTOR_NAMES, attribute, factor_history, factor_
 from ktdeval.attribution.asset_exposures import exposures
 from ktdeval.attribution.factor_returns import close_to_close, fit_factors, market_model
 from ktdeval.market import MarketSnapshot
-from ktdeval.testing import step_record
+from ktdeval.testing import not_empty, step_record
 from ktdeval.testing.ledger_fixtures import ledger_of
 from support.accept.accept_figures import nine_factors
-from support.loops import not_empty
 from support.market.mixed_market import mixed_market, of_each, own_bars, week_of
 
 MARKET = mixed_market(of_each({"us_equity": 14, "asia": 12, "crypto_spot": 8}))

@@ -28,8 +28,8 @@ from ktdeval.attribution.style_factors import (
 )
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.testing import not_empty
 from support.accept.accept_figures import nine_factors
-from support.loops import not_empty
 
 NAMES = ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
 

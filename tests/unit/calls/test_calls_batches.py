@@ -19,6 +19,7 @@ from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.task_api.events import CheckDelayed
+from ktdeval.testing import Terminal
 from support.providers.adapter_server import Prepared, PreparedServer, ask, prepared
 from support.providers.batch_runs import BatchRun
 from support.providers.repeat_plugin import BROKEN, PLUGIN, SAMPLES, WORDS
@@ -26,7 +27,6 @@ from support.providers.stub_batches import BatchPlan, Fate
 from support.providers.stub_provider import KEY, Stub, skip_without_sdks
 from support.providers.stub_runs import VARIABLES
 from support.stores.forgotten_mirrors import mirrors_forgotten
-from support.terminal import Terminal
 
 skip_without_sdks()
 

@@ -38,10 +38,10 @@ from ktdeval.harness.chat_messages import (
 )
 from ktdeval.harness.own_settings import OwnSettings
 from ktdeval.observation import ObservedState
+from ktdeval.testing import on_each_row
 from ktdeval.values import dumps_canonical, sha256_hex
 from support.providers.call_runs import cached, entries_in, entry_of, key_of, keys_in, python
 from support.searching import examples
-from support.tables import on_each_row
 
 NOW = datetime(2026, 2, 10, tzinfo=UTC)
 

@@ -27,9 +27,10 @@ from ktdeval.runner.models.model_drift import (
     read_record,
     start_record,
 )
+from ktdeval.testing import on_each_row
 from ktdeval.values import dumps_canonical, encode_canonical, to_plain
 from support.json_places import with_value
-from support.tables import number, on_each_row
+from support.tables import number
 
 PARAMS = CallParams(temperature=0.4, max_output_tokens=500, reasoning_effort="low", seed=3)
 BY_ID = {canary.id: canary for canary in CANARIES}

@@ -21,6 +21,7 @@ from ktdeval.harness.chat_messages import Opaque, Reply, ToolCall, Usage
 from ktdeval.runner import RunConfig
 from ktdeval.runner.models.model_connection import RemoteAccess, RunSignals
 from ktdeval.task_api.events import CheckDelayed
+from ktdeval.testing import wait_for
 from support.providers.call_clients import (
     COST,
     PRICE,
@@ -32,7 +33,6 @@ from support.providers.call_clients import (
     reply_to,
 )
 from support.threads import in_threads
-from support.waiting import wait_for
 
 # --- cache and book
 

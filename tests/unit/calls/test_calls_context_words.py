@@ -10,7 +10,7 @@ import pytest
 from ktdeval.calls import Caller, http_error, is_retryable
 from ktdeval.calls.context_window import Context, ContextExceeded
 from ktdeval.errors import ModelError, ProviderError
-from support.tables import on_each_row
+from ktdeval.testing import on_each_row
 
 CALLER = Caller("openai", "m", "http://localhost:8000/v1", ("OPENAI_API_KEY",))
 

@@ -9,8 +9,8 @@ import msgspec
 from ktdeval.calls.call_counts import tally_episode, transcript_difference
 from ktdeval.calls.record import BATCHED, CACHED, CallRecord
 from ktdeval.harness.chat_messages import Reply, Usage
+from ktdeval.testing import on_each_row
 from support.providers.call_runs import call_of
-from support.tables import on_each_row
 
 
 def call(word: str, step: int, opening: int = 1, outcome: str = "answered") -> CallRecord:

@@ -19,6 +19,7 @@ from ktdeval.calls.http_errors import one_line
 from ktdeval.calls.outages import OUTAGES
 from ktdeval.calls.retry import RETRYABLE, OtherServer, RetryPolicy
 from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
+from ktdeval.testing import on_each_row
 from support.providers.call_clients import (
     COST,
     PRICE,
@@ -29,7 +30,6 @@ from support.providers.call_clients import (
     reply_to,
 )
 from support.searching import examples
-from support.tables import on_each_row
 from support.threads import in_threads
 
 

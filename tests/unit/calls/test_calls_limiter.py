@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from ktdeval.calls.concurrency_limit import AimdWindow, ProviderLimiter
+from ktdeval.testing import wait_for
 from support.threads import Waiter
-from support.waiting import wait_for
 
 
 def no_check() -> None:

@@ -25,9 +25,10 @@ from ktdeval.calls.prices import (
 from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import Usage
+from ktdeval.testing import on_each_row
 from ktdeval.values import facts_file
 from support.searching import examples
-from support.tables import beside, on_each_row
+from support.tables import beside
 
 BUILT_IN = facts_file("prices.yaml")
 

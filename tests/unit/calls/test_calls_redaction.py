@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from ktdeval.secrets import hide_keys, redact_secrets, secrets_of
-from support.loops import not_empty
+from ktdeval.testing import not_empty
 from support.providers.echoes import ECHOES, gives_away
 
 KEYS = (

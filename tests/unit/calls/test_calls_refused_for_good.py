@@ -17,12 +17,11 @@ from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest
 from ktdeval.registry import load_plugins
+from ktdeval.testing import Terminal, on_each_row
 from support.providers.adapter_server import Prepared, PreparedServer, ask, prepared
 from support.providers.call_clients import RunClients
 from support.providers.stub_neutral import KEY
 from support.providers.stub_provider import skip_without_sdks
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 skip_without_sdks()
 

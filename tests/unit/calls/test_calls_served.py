@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.calls import is_other_model, served_model, served_text
-from support.tables import on_each_row
+from ktdeval.testing import on_each_row
 
 
 @on_each_row(

@@ -24,9 +24,9 @@ from ktdeval.calls.prompt_size import (
 )
 from ktdeval.calls.record import tool_texts
 from ktdeval.harness.chat_messages import Message, ModelRequest, Opaque, ToolCall, ToolSpec
+from ktdeval.testing import not_empty
 from ktdeval.values import load_yaml
 from support.llm.real_tokenizers import counters, needs_tokenizers
-from support.loops import not_empty
 from support.paths import REPOSITORY
 
 TABLE: dict[str, Any] = load_yaml(TOKEN_RATES)

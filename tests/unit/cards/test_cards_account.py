@@ -20,6 +20,7 @@ from ktdeval.cards.show import make_report
 from ktdeval.market.snapshots.snapshot import Instrument
 from ktdeval.registry import load_plugins
 from ktdeval.task_api.traits import task_traits
+from ktdeval.testing import Terminal
 from ktdeval.trading import Ledger, Scale, StaleHoldings, stale_holdings
 from ktdeval.values import dumps_pretty
 from support.figures.card_cases import (
@@ -31,7 +32,6 @@ from support.figures.card_cases import (
 )
 from support.figures.metric_cases import CODES, ledger, market, order, spec, step
 from support.market.long_imports import Imports
-from support.terminal import Terminal
 
 # ---- holdings without a bar
 

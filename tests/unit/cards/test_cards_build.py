@@ -30,6 +30,7 @@ from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.metric_panel import panel_metric, panel_metrics
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.scoring import Score
+from ktdeval.testing import errors_of, on_each_row
 from ktdeval.values import content_hash, dumps_pretty
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
 from support.figures.card_cases import (
@@ -53,8 +54,6 @@ from support.figures.scoring_cases import (
     scoring_card,
     scoring_inputs,
 )
-from support.tables import on_each_row
-from support.texts import errors_of
 
 REAL = market(synthetic=False)
 PRICES = "identifiable by its prices"

@@ -22,13 +22,13 @@ from ktdeval.cards.recomputation_diff import (
     steps_difference,
 )
 from ktdeval.errors import CardError
+from ktdeval.testing import on_each_row
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import dumps_pretty, from_plain, to_plain
 from support.figures.card_cases import PRICE, PROVENANCE, card, episode, paid
 from support.figures.metric_cases import spec
 from support.figures.scoring_cases import scoring_card
 from support.json_places import leaves, with_value
-from support.tables import on_each_row
 
 Path_ = tuple[str | int, ...]
 CARD = card((0, 1, 2), {1})

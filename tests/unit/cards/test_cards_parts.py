@@ -49,11 +49,11 @@ from ktdeval.harness.chat_messages import Usage
 from ktdeval.market import Document, Documents
 from ktdeval.registry import load_plugins
 from ktdeval.stats.metric import RecordedTranscript, metric
+from ktdeval.testing import on_each_row
 from ktdeval.values import dumps_pretty
 from support.figures.card_cases import PROVENANCE, card, lines_below, typed
 from support.figures.compare_cards import make_card
 from support.figures.metric_cases import market, spec
-from support.tables import on_each_row
 
 
 @pytest.mark.parametrize(

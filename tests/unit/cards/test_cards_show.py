@@ -23,12 +23,11 @@ from ktdeval.cards.show import (
     side_by_side,
     summary_lines,
 )
+from ktdeval.testing import Terminal, on_each_row
 from ktdeval.values import content_hash, dumps_pretty
 from support.figures.card_cases import CALLS, PRICE, card, remote_card, ruined_card, section, typed
 from support.figures.metric_cases import ledger, spec, step
 from support.figures.scoring_cases import CARDS, TASK, score_spec, scoring_card
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 BENCHMARK = "Against the benchmark (return, excess and drawdown in %)"
 

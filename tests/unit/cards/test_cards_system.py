@@ -12,10 +12,10 @@ import pytest
 from ktdeval.cards import System, check_match, parse_card, split_patterns, system_labels
 from ktdeval.cards.fields.cost import NO_PRICE
 from ktdeval.errors import UsageError
+from ktdeval.testing import not_empty
 from ktdeval.values import dumps_pretty
 from support.figures.card_cases import CALLS, PROVENANCE
 from support.figures.compare_cards import make_card
-from support.loops import not_empty
 
 
 def system(

@@ -10,8 +10,8 @@ from inline_snapshot import snapshot
 
 from ktdeval.cards.checklist import FilledItem, fill_checklist, load_checklist
 from ktdeval.errors import UsageError
+from ktdeval.testing import Terminal
 from ktdeval.values import JsonValue
-from support.terminal import Terminal
 
 FIGURE = {"value": 1.25, "low": -0.5, "high": 3.0, "reason": None}
 CARD: JsonValue = {

@@ -16,8 +16,8 @@ from inline_snapshot import snapshot
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply, Usage
+from ktdeval.testing import Terminal
 from ktdeval.values import sha256_hex
-from support.terminal import Terminal
 
 
 def aged(days: float) -> str:

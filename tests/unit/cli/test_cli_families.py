@@ -6,7 +6,7 @@ import pytest
 
 from ktdeval.cli.families import families, family_lines, split_name, suffixes_of
 from ktdeval.registry import load_plugins
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 SPECS = load_plugins().specs("tasks")
 SUFFIXES = suffixes_of(SPECS.values())

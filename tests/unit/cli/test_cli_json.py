@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ktdeval.testing import Terminal
 from support.runs.run_support import TASK, WINDOW
-from support.terminal import Terminal
 
 MODEL = "builtin/momentum"
 

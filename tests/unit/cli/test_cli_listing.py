@@ -15,9 +15,8 @@ import ktdeval
 from ktdeval.cli.command_tree import BUILT_IN
 from ktdeval.cli.main import _make_writable
 from ktdeval.runner import load_config
+from ktdeval.testing import Terminal, on_each_row
 from support.advertised import advertise
-from support.tables import on_each_row
-from support.terminal import Terminal
 
 HEAVY = {
     "pandas",

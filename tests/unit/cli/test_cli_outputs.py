@@ -15,8 +15,8 @@ from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import OutputPath
 from ktdeval.errors import StoreError
+from ktdeval.testing import Terminal
 from ktdeval.values import check_output
-from support.terminal import Terminal
 
 NAMES = {"--out", "--output", "--plots", "--save-probes"}
 RUN = (

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from ktdeval.testing import Terminal
 from ktdeval.values import dumps_canonical
-from support.terminal import Terminal
 
 ROOT = Path(__file__).parents[3]
 REFUSAL = (

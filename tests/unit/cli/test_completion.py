@@ -15,7 +15,7 @@ from ktdeval.cli.completers import COMPLETION
 from ktdeval.cli.completion import SHELLS
 from ktdeval.cli.main import main
 from ktdeval.registry import plugin_registry
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 Capture = pytest.CaptureFixture[str]
 

@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.stats.fact_ranges import RANGES
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 COINS = ("--first", "2025-01-01", "--last", "2025-05-30")  # 150 days
 

@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.cli.command_tree import BUILT_IN
 from ktdeval.registry import find_entry_points, plugin_registry
-from support.terminal import Terminal
+from ktdeval.testing import Terminal
 
 SMALL = ("--first", "2024-01-02", "--last", "2024-02-08")
 NOTES = '''

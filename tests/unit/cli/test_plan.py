@@ -42,12 +42,10 @@ from ktdeval.runner.rehearsals.conversation_size import (
     StepSize,
 )
 from ktdeval.task_api import TaskTraits
+from ktdeval.testing import Terminal, on_each_row, small_market
 from ktdeval.values import loads_strict
 from support.providers import far_plugin
 from support.runs.run_support import DAYS_IN_WINDOW, TASK, WINDOW
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import small_market
-from support.terminal import Terminal
 
 PLUGIN = str(Path(far_plugin.__file__))
 MEMORY = "blinded_memory_only"

@@ -12,8 +12,8 @@ from inline_snapshot import snapshot
 from ktdeval.cli.main import cli
 from ktdeval.cli.options import WORDS
 from ktdeval.cli.resume_hint import resume_line
+from ktdeval.testing import Terminal
 from support.runs.run_support import TASK, WINDOW
-from support.terminal import Terminal
 
 MODEL = "builtin/momentum"
 

@@ -12,8 +12,7 @@ from ktdeval.cli.terminal_tables import params_of
 from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.runner.models.model_connection import cache_path
-from support.loops import not_empty
-from support.terminal import Terminal
+from ktdeval.testing import Terminal, not_empty
 
 
 def test_an_error_of_usage_names_the_command_whose_help_to_read(terminal: Terminal) -> None:

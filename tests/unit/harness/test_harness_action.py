@@ -6,9 +6,9 @@ from hypothesis import given, strategies as st
 
 from ktdeval.harness.action import ActionForm, action_schema, read_valid
 from ktdeval.harness.agent import HarnessConfig
+from ktdeval.testing import on_each_row
 from support.masking.masking_market import BASE_ROW, MARKET, guard_of, lens_of
 from support.searching import examples
-from support.tables import on_each_row
 
 CONFIG = HarnessConfig()
 BLIND = lens_of("blinded")

@@ -27,12 +27,11 @@ from ktdeval.harness.chat_messages import (
 from ktdeval.harness.tool_protocols import ProtocolModel, decode, encode
 from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope
 from ktdeval.registry import load_plugins
+from ktdeval.testing import not_empty, on_each_row, small_market
 from ktdeval.values import loads_strict
-from support.loops import not_empty
 from support.providers.protocol_speaker import Speaker, as_text, spoken, understood
 from support.searching import examples
-from support.tables import beside, on_each_row
-from support.tasks.ktdfin_market import small_market
+from support.tables import beside
 from support.tasks.ktdfin_play import Play, Scripted
 
 MARKET = small_market()

@@ -21,13 +21,12 @@ from ktdeval.harness import (
 )
 from ktdeval.market import Instrument
 from ktdeval.masking import Lens, MaskConfig
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.trading import AccountConfig, MarketTape, Position
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
-from support.loops import not_empty
 from support.market.trading_market import make_market
 from support.searching import examples
-from support.tables import on_each_row
 
 COIN = Instrument("crypto", "USD", "frictionless")
 MARKET = make_market(("AAA", "BBB"), [[10.0, 20.0]] * 4, instruments=(COIN, COIN))

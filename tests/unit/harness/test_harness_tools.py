@@ -10,10 +10,10 @@ from ktdeval.errors import PluginError
 from ktdeval.harness.arguments import AssetArg, Bounds, DayArg, Length, ToolArgumentError
 from ktdeval.harness.tool_definition import Refusal, Tool, call, json_tool, tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
+from ktdeval.testing import errors_of, on_each_row
 from support.masking.masking_market import BASE_ROW, CODES, MARKET, lens_of
 from support.searching import examples
-from support.tables import beside, on_each_row
-from support.texts import errors_of
+from support.tables import beside
 
 if TYPE_CHECKING:
     from decimal import Decimal

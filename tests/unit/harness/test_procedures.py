@@ -16,12 +16,12 @@ from ktdeval.harness import Agent, Observation, Reply, ToolCall, two_phases
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.harness.step_session import StepOutcome
 from ktdeval.registry import load_plugins
+from ktdeval.testing import small_market
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_command.framework_agent import FrameworkAgent, FrameworkDesk
 from ktdeval_human.person import Act, Called, Person, PersonWords
 from ktdeval_human.shown import ShownRequest
 from support.command.literal_player import RESEARCH_CALLS, Told, play, told
-from support.tasks.ktdfin_market import small_market
 from support.tasks.ktdfin_play import Play
 
 MARKET = small_market()

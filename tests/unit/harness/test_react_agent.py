@@ -12,8 +12,7 @@ from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.harness.research_then_submit import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
 from ktdeval.registry import load_plugins
-from support.tables import on_each_row
-from support.tasks.ktdfin_market import small_market
+from ktdeval.testing import on_each_row, small_market
 from support.tasks.ktdfin_play import Play, Scripted
 
 MARKET = small_market()

@@ -14,10 +14,10 @@ from ktdeval.attribution.style_factor_panel import factor_history
 from ktdeval.keyless import choose_replaced
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.runner.records.ledger_file import load_ledger
+from ktdeval.testing import on_each_row
 from support.runs.forging import change_transcript, read_transcript
 from support.runs.run_support import SAME_MASK, TASK, WINDOW, copy_run, episodes, ktdeval, records
 from support.searching import examples
-from support.tables import on_each_row
 
 PLUGIN = Path(__file__).parents[2] / "support" / "baselines" / "predictor_plugin.py"
 LIMIT = 4

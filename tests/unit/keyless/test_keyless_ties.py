@@ -17,6 +17,7 @@ from hypothesis import given, strategies as st
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.keyless import choose_replaced, standing
 from ktdeval.market import MarketSnapshot
+from ktdeval.testing import small_market
 from ktdeval.values import first_of, group_by_place, places
 from ktdeval_agents.by_asset import ByAssetAgent
 from ktdeval_board.ranking.head_to_head import MAX_PAIRED, paired_cards
@@ -28,7 +29,6 @@ from ktdeval_models.technical import RULES
 from support.board.board_ranks import entry, make_board, ranked_tables
 from support.masking.alias_play import MODELS, PLUGINS, cut, ledger, model_of, played, twins
 from support.searching import examples
-from support.tasks.ktdfin_market import small_market
 from support.tasks.shown_states import with_state
 
 pytestmark = pytest.mark.slow

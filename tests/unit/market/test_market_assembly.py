@@ -25,8 +25,8 @@ from ktdeval.market.snapshots.snapshot import (
     parse_code,
 )
 from ktdeval.market.sources import raw_tables as tables
+from ktdeval.testing import errors_of
 from support.market.raw_market import bars, changed, market, same, without
-from support.texts import errors_of
 
 
 def test_the_factor_holds_until_it_changes_and_is_one_before_the_first_bar() -> None:

@@ -33,11 +33,10 @@ from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.manifest import differences, load_manifest, snapshot_id
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
-from support.loops import not_empty
+from ktdeval.testing import not_empty, on_each_row
 from support.market.raw_market import market
 from support.market.trading_market import make_market
 from support.searching import examples
-from support.tables import on_each_row
 
 EAST = timezone(timedelta(hours=8))
 BASE = datetime(2024, 1, 1, tzinfo=UTC)

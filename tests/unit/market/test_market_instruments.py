@@ -31,10 +31,9 @@ from ktdeval.market.venues.venue import built_in_venues, find_venue, parse_venue
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import TaskTraits
 from ktdeval.task_api.scoring import market_problem
-from ktdeval.testing import tiny_snapshot
+from ktdeval.testing import on_each_row, tiny_snapshot
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values import to_mapping
-from support.tables import on_each_row
 
 STOCK = Instrument("stock", "USD", "us_equity")
 COIN = Instrument("crypto", "USD", "crypto_spot")

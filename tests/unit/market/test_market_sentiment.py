@@ -18,8 +18,8 @@ from ktdeval.market.assembly import assemble
 from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.sources.document_files import faults
 from ktdeval.market.sources.sentiment import LabelledText, split_sentiment
+from ktdeval.testing import on_each_row
 from support.market.raw_market import market
-from support.tables import on_each_row
 
 MOMENT = datetime(2024, 1, 2, 9, tzinfo=UTC)
 ROW = {"published_at": MOMENT.isoformat(), "source": "wire", "kind": "news", "title": "t"}

@@ -23,11 +23,12 @@ from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.task_api import Window
+from ktdeval.testing import small_market
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent
 from support.accept.accept_runs import evaluate, import_real, synthetic
 from support.paths import REPOSITORY
-from support.tasks.ktdfin_market import FIRST, LAST, small_market, spec_of
+from support.tasks.ktdfin_market import FIRST, LAST, spec_of
 
 MARKET = small_market()
 HISTORY = KnownHistory(MARKET)

@@ -22,10 +22,11 @@ from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
+from ktdeval.testing import small_market
 from ktdeval.trading.market_tape import MarketTape
 from support.accept.accept_runs import import_real, synthetic
 from support.masking.two_markets import KINDS, Shown
-from support.tasks.ktdfin_market import small_market, spec_of
+from support.tasks.ktdfin_market import spec_of
 
 PLUGINS = load_plugins()
 MARKET = small_market()

@@ -30,6 +30,7 @@ from ktdeval.masking.payload_types import (
     Price,
     Shares,
 )
+from ktdeval.testing import not_empty, small_market
 from ktdeval.trading.types import Account, Position
 from ktdeval.values import build, derive_seed, to_mapping
 from ktdeval_ktdfin.market_day import FACTOR_NAMES, MEASURE_NAMES
@@ -42,11 +43,10 @@ from ktdeval_ktdfin.tools import (
     portfolio_state,
     screen_candidates,
 )
-from support.loops import not_empty
 from support.masking.masked_payloads import Masked, drawn, table
 from support.masking.masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET as NAMED
 from support.searching import examples
-from support.tasks.ktdfin_market import poisoned, small_market
+from support.tasks.ktdfin_market import poisoned
 from support.tasks.ktdfin_play import PLUGINS, Play, trades
 
 MARKET = small_market()

@@ -10,8 +10,9 @@ import pytest
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
 from ktdeval.masking.foreign_date_names import _words_of_kind, latin_names
+from ktdeval.testing import on_each_row
 from support.masking.masking_market import BASE_ROW, MARKET
-from support.tables import beside, on_each_row
+from support.tables import beside
 
 LENS = Lens(MaskConfig("blinded"), 1, MARKET, BASE_ROW)
 MASK = TextMask(LENS, MARKET)

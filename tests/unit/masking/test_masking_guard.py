@@ -21,6 +21,7 @@ from ktdeval.masking.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload_types import AssetRef
 from ktdeval.masking.text_normalisation import normalise, normalise_with_places
 from ktdeval.registry import load_plugins
+from ktdeval.testing import error_lines, on_each_row
 from ktdeval_ktdfin import payloads
 from ktdeval_markets import price_tables, shown_state
 from support.masking.masking_market import (
@@ -36,8 +37,7 @@ from support.masking.masking_market import (
 from support.masking.spellings import CODE_STYLES, HARMLESS, spell
 from support.paths import REPOSITORY
 from support.searching import examples
-from support.tables import beside, on_each_row
-from support.texts import error_lines
+from support.tables import beside
 
 GUARDS = {kind: guard_of(kind) for kind in MASK_KINDS}
 ALL_NAMES = [*chain.from_iterable(NAMES.values())]

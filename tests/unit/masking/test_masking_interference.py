@@ -22,15 +22,15 @@ from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
 from ktdeval.runner.plans.warm_up_notes import first_day_of_warm_up
 from ktdeval.task_api import EpisodeSpec, TargetTask
+from ktdeval.testing import not_empty, small_market
 from ktdeval.trading import Account, Position
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values import JsonValue
 from ktdeval_deanon.task import Probe, target_spec, view_probe
 from ktdeval_memory_floor.questions import QuestionWriter
-from support.loops import not_empty
 from support.masking.two_markets import KINDS, FixedDraw, Shown
 from support.tables import beside
-from support.tasks.ktdfin_market import small_market, spec_of
+from support.tasks.ktdfin_market import spec_of
 from support.tasks.planned_tasks import planned
 
 PLUGINS = load_plugins()

@@ -32,6 +32,7 @@ from ktdeval.masking.payload_types import (
     render_number,
     table,
 )
+from ktdeval.testing import on_each_row
 from support.masking.masking_market import (
     BASE_ROW,
     CODES,
@@ -44,7 +45,6 @@ from support.masking.masking_market import (
     lens_of,
 )
 from support.searching import examples
-from support.tables import on_each_row
 
 kinds = st.sampled_from(MASK_KINDS)
 

@@ -16,9 +16,10 @@ from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.masking.payload_types import DocumentRef
 from ktdeval.masking.prose import TextMask
+from ktdeval.testing import on_each_row
 from support.masking.masking_market import BASE_ROW, CODES, MARKET, N_DAYS
 from support.searching import examples
-from support.tables import beside, on_each_row
+from support.tables import beside
 
 ENTITIES = tuple(Entity(*one) for one in beside(__file__)["entities"])
 # one asset joins on row 30

@@ -28,7 +28,7 @@ from ktdeval.masking import (
     table,
 )
 from ktdeval.masking.mask_config import MASK_KINDS
-from support.loops import not_empty
+from ktdeval.testing import not_empty
 from support.masking.masking_market import BASE_ROW, INDEX_CODE, MARKET
 
 PAYLOAD: dict[str, Any] = {

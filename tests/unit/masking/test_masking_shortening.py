@@ -18,9 +18,10 @@ from ktdeval.market import Document, Documents
 from ktdeval.masking import IdentityIndex, Lens, MaskConfig, Prose, TextMask, identities_of, shorten
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.masking.text_truncation import BOTH_ENDS_FROM, CUT_MARK, beginning, cut_of
+from ktdeval.testing import on_each_row
 from support.masking.masking_market import BASE_ROW, CODES, MARKET, NAMES
 from support.searching import examples, is_searching
-from support.tables import beside, on_each_row
+from support.tables import beside
 from support.tasks import investorbench_texts
 
 LENS = Lens(MaskConfig("blinded"), 1, MARKET, BASE_ROW)

@@ -12,8 +12,8 @@ import pytest
 from ktdeval.market import Document
 from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.masking import Lens, MaskConfig, TextMask
+from ktdeval.testing import on_each_row
 from ktdeval.testing.markets import tiny_snapshot
-from support.tables import on_each_row
 
 NAMES = {
     "A": "Agilent Technologies, Inc.",

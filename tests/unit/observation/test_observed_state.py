@@ -29,12 +29,12 @@ from ktdeval.masking import AssetRef, DayRef, OwnFigure, Price, Shares, table
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.observation import ObservedState, observe, state_of_values
 from ktdeval.registry import load_plugins
-from ktdeval.testing import step_record
+from ktdeval.testing import small_market, step_record
 from ktdeval.trading.types import Account, Position
 from support.figures.metric_cases import order
 from support.json_places import texts_in
 from support.masking.masking_market import BASE_ROW, CODES, guard_of, lens_of
-from support.tasks.ktdfin_market import small_market, spec_of
+from support.tasks.ktdfin_market import spec_of
 from support.tasks.ktdfin_play import Scripted
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ktdeval.runner.episodes.book_account import BookAccount
+from ktdeval.testing import on_each_row
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import BOOK_NAV, Account, Order, TradingConfig
 from ktdeval.values import from_plain
 from support.figures.metric_cases import order, step
-from support.tables import on_each_row
 
 CODES = {"600000.SH": 0, "600001.SH": 1, "600002.SH": 2, "600003.SH": 3}
 NAMES = dict(zip("ABCD", CODES, strict=True))

@@ -18,11 +18,11 @@ from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.scoring.score import rescore
+from ktdeval.testing import errors_of
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from support.runs.export_runs import script
 from support.runs.forging import execute_again
 from support.runs.run_support import SAME_MASK, WINDOW, Done, ktdeval
-from support.texts import errors_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "limit_orders.yaml"
 TASK = "bright_limit_orders"

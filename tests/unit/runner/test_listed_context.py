@@ -12,8 +12,8 @@ from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
 from ktdeval.runner.plans.additional_models import known_context, planned_context
+from ktdeval.testing import on_each_row
 from support.providers.stub_provider import skip_without_sdks
-from support.tables import on_each_row
 
 skip_without_sdks()
 pytest.importorskip("genai_prices", reason="needs genai-prices, which is not installed")

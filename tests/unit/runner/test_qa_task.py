@@ -26,12 +26,16 @@ from ktdeval.task_api import AnswerRecord, EpisodeSpec
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.qa import QATask
 from ktdeval.task_api.scoring import Sample, Score, ScoreDefinition
-from ktdeval.testing import ConformanceError, check_scoring_task, random_snapshot
+from ktdeval.testing import (
+    ConformanceError,
+    check_scoring_task,
+    errors_with,
+    on_each_row,
+    random_snapshot,
+)
 from ktdeval.values import from_plain
 from ktdeval_builtin.react import ReactAgent
 from support.figures.scoring_cases import record as answer_record
-from support.tables import on_each_row
-from support.texts import errors_with
 
 SAMPLES = [
     {"question": "2 + 3?", "gold": "5"},

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
+from ktdeval.testing import on_each_row, wait_for
 from ktdeval.values import dumps_pretty
 from support.runs.run_support import (
     DAYS_IN_WINDOW,
@@ -34,8 +35,6 @@ from support.runs.run_support import (
     records,
     start,
 )
-from support.tables import on_each_row
-from support.waiting import wait_for
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
 WHOLE = (*MIXED_RUN, "--limit", "6", "--quiet", *SAME_MASK)

@@ -28,9 +28,9 @@ from ktdeval.runner import (
     registered_call,
     verify_card,
 )
+from ktdeval.testing import errors_of
 from ktdeval.values import dumps_pretty, to_plain
 from support.runs.run_support import TASK, WINDOW
-from support.texts import errors_of
 
 KEY = "0123456789abcdef" * 2
 DAY = "2026-03-02"

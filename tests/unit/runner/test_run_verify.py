@@ -555,7 +555,7 @@ def test_snapshot_with_another_manifest_is_not_the_one_the_run_used(
     run: Path, tmp_path: Path
 ) -> None:
     from ktdeval.market.snapshots.storage import save_snapshot
-    from support.tasks.ktdfin_market import small_market
+    from ktdeval.testing import small_market
 
     save_snapshot(small_market(seed=12), tmp_path / "other")
 

@@ -14,9 +14,9 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner import RunConfig
 from ktdeval.runner.rehearsals.rehearsal import rehearse
+from ktdeval.testing import not_empty
 from ktdeval.values import dumps_canonical
 from support.llm.real_tokenizers import counters, needs_tokenizers
-from support.loops import not_empty
 from support.runs.run_support import ktdeval
 from support.tasks.planned_tasks import PLUGINS, TASKS, planned
 

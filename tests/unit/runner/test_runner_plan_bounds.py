@@ -26,7 +26,7 @@ from ktdeval.runner.rehearsals.conversation_size import CallLimits
 from ktdeval.runner.rehearsals.estimate_sampling import SampledDays, spread_over
 from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.runner.rehearsals.step_costs import measure_task
-from support.loops import not_empty
+from ktdeval.testing import not_empty
 from support.providers import counting_plugin
 from support.tasks.planned_tasks import PLUGINS, TASKS, planned
 

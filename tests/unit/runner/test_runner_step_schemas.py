@@ -13,8 +13,8 @@ from ktdeval.harness.action import action_schema
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.stance_form import stance_schema
 from ktdeval.harness.tool_protocols import ProtocolModel
+from ktdeval.testing import not_empty
 from ktdeval.trading.ledger import StepRecord
-from support.loops import not_empty
 from support.tasks.planned_tasks import planned
 from support.tasks.schema_follower import Schema, SchemaFollower
 

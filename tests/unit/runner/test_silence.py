@@ -16,8 +16,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 from ktdeval.task_api import Score, ScoringTask, is_scoring, worst_figure
 from ktdeval.task_api.qa import QATask
-from ktdeval.testing import ConformanceError, check_scoring_task
-from support.loops import not_empty
+from ktdeval.testing import ConformanceError, check_scoring_task, not_empty
 
 PLUGINS = load_plugins()
 TASKS = [name for name in sorted(PLUGINS.specs("tasks")) if is_scoring(PLUGINS.make_task(name))]

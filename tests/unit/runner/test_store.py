@@ -40,11 +40,10 @@ from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.testing import step_record
+from ktdeval.testing import not_empty, step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import from_plain, to_plain
-from support.loops import not_empty
 from support.market.trading_market import make_market
 from support.searching import examples
 

@@ -31,7 +31,7 @@ from ktdeval.market.venues.close_times import Close
 from ktdeval.stats import episode_intervals, panel_metric
 from ktdeval.stats.calibration import judged_orders
 from ktdeval.task_api.episode_spec import Window
-from ktdeval.testing import tiny_snapshot
+from ktdeval.testing import on_each_row, tiny_snapshot
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import Scale
@@ -40,7 +40,6 @@ from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from support.figures.card_cases import inputs
 from support.figures.metric_cases import ledger, market, nav_ledger, order, spec, step
-from support.tables import on_each_row
 
 COIN = Instrument("crypto", "USD", "crypto_spot")
 STOCK = Instrument("stock", "USD", "us_equity")

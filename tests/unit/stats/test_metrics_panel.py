@@ -30,14 +30,13 @@ from ktdeval.registry import load_plugins
 from ktdeval.stats import episode_intervals, metric_panel, performance_metrics, series
 from ktdeval.stats.metric import RuleSet, range_problem
 from ktdeval.stats.metric_panel import panel_metrics
-from ktdeval.testing import check_metric
+from ktdeval.testing import check_metric, on_each_row
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.testing.markets import SnapshotDetails, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import from_plain, to_plain
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from support.figures.metric_cases import CODES, ledger, market, nav_ledger, order, step
-from support.tables import on_each_row
 
 MARKET = market()
 RULE_SETS: tuple[RuleSet, ...] = ("strict", "paper")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval import stats
-from support.loops import not_empty
+from ktdeval.testing import not_empty
 from support.paths import REPOSITORY
 from support.tear_sheet import other_packages
 

@@ -17,6 +17,7 @@ from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.market.snapshots.storage import save_snapshot
+from ktdeval.testing import Terminal
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order
 from ktdeval.trading.execution_costs import UNQUOTED, trailing_half_spread_ppb
 from ktdeval.trading.executor import execute
@@ -24,7 +25,6 @@ from ktdeval.trading.types import Outcome, Position
 from ktdeval_data.placebo import PlaceboRecipe, placebo_of
 from ktdeval_live.days.market_increments import days_before, market_as_known
 from support.market.trading_market import make_market
-from support.terminal import Terminal
 
 CODES = ("600001.SH", "600002.SH")
 DAYS = 8

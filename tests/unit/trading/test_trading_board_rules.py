@@ -31,11 +31,11 @@ from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.snapshots.snapshot import Board
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
+from ktdeval.testing import on_each_row
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order, TradingConfig
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
 from support.market.trading_market import make_market
-from support.tables import on_each_row
 
 RULES = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
 FEN = np.array([100])

@@ -18,6 +18,7 @@ from ktdeval.harness import Decision
 from ktdeval.market import Board, Fees, Instrument, MarketSnapshot, duty_rows, find_venue
 from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
+from ktdeval.testing import not_empty
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import (
     Account,
@@ -31,7 +32,6 @@ from ktdeval.trading import (
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
 from ktdeval.trading.venue_terms import cost
-from support.loops import not_empty
 from support.market.trading_market import make_market
 
 DATED = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")

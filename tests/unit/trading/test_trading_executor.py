@@ -18,6 +18,7 @@ from ktdeval.errors import DataError, InvariantError
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venues.venue import Fees, Shorting, Venue, find_venue
+from ktdeval.testing import on_each_row
 from ktdeval.trading.daily_settlement import Settlement, check_step, margin_minor, open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay
@@ -37,7 +38,6 @@ from ktdeval.trading.venue_terms import Terms, limits_of, terms_of
 from ktdeval.values import to_mapping
 from support.market.trading_market import CODES, make_market
 from support.searching import examples
-from support.tables import on_each_row
 
 CONFIG = TradingConfig()
 FREE = TradingConfig(buy_fee_bps=0.0, sell_fee_bps=0.0, min_fee_cny=0.0, max_weight=1.0)

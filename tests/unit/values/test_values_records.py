@@ -11,8 +11,8 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import StoreError
 from ktdeval.registry.contracts import CONTRACTS, contract_of
+from ktdeval.testing import errors_of
 from ktdeval.values import Value, build, from_plain, json_schema, option, undone_on_error
-from support.texts import errors_of
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""Waits for a condition: tests never sleep and hope."""
+"""Waiting for a condition, in place of sleeping for a while that may be too short."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-#: Seconds within which every condition is met even on a busy machine, unless it never is.
+#: Longer than a condition takes on a busy machine
 _LONGEST_WAIT_S = 240.0
 _SECONDS_BETWEEN_LOOKS = 0.005
 
@@ -14,11 +14,13 @@ def wait_for(
     condition: Callable[[], object],
     can_go_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Look until a condition is true.
+    """Wait until a condition is true.
 
-    Raises:
-        AssertionError: What the condition waits for, such as a process, has ended
-            (`can_go_on` is false), or the condition is not met in four minutes.
+    Raises AssertionError if `can_go_on` becomes false before, such as when a process has ended, or
+    after four minutes.
+
+    Example:
+        wait_for(Path("mine.py").exists)
     """
     assert is_met(condition, can_go_on), "it ended before the condition was met"
 
@@ -27,10 +29,12 @@ def is_met(
     condition: Callable[[], object],
     can_go_on: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Look until a condition is true; return False if `can_go_on` was false before it.
+    """Wait until a condition is true; return False if `can_go_on` becomes false before.
 
-    Raises:
-        AssertionError: Neither came in four minutes.
+    Raises AssertionError after four minutes.
+
+    Example:
+        is_met(lambda: False, can_go_on=lambda: False)  # False
     """
     deadline = time.monotonic() + _LONGEST_WAIT_S
 
@@ -38,7 +42,7 @@ def is_met(
         if not can_go_on():
             return False
 
-        assert time.monotonic() < deadline, "the condition was never met"
+        assert time.monotonic() < deadline, "the condition was not met in four minutes"
         time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     return True

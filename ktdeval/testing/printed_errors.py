@@ -1,4 +1,4 @@
-"""Texts as somebody reads them, for snapshots of them."""
+"""Errors as a user reads them, one line each, for snapshots of a test."""
 
 from __future__ import annotations
 
@@ -13,13 +13,23 @@ from ktdeval.errors import KtdevalError
 
 
 def text_of(lines: Iterable[str]) -> str:
-    """Lines as they stand on a page, blanks at their ends aside."""
+    """Return lines as one text, without the blanks at their ends.
+
+    Example:
+        text_of(["day  NAV  ", "1    1.02"])
+    """
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def error_lines(*calls: Callable[[], object], folder: Path | None = None) -> str:
-    """The kind and the one line of the error that each call ends with; `FOLDER` stands for a
-    temporary folder.
+    """Return a line for each call: the kind and the message of its `KtdevalError`. `FOLDER`
+    replaces the path of `folder`, which is mostly temporary.
+
+    Raises AssertionError if a message has several lines; the test fails if a call ends without a
+    KtdevalError.
+
+    Example:
+        error_lines(lambda: load_plugins().make_task("no_such_task"))
     """
     lines = []
     for call in calls:
@@ -34,12 +44,20 @@ def error_lines(*calls: Callable[[], object], folder: Path | None = None) -> str
 
 
 def errors_of(call: Callable[[Any], object], *given: Any, folder: Path | None = None) -> str:
-    """A line, as of `error_lines`, for each value with which this call ends in an error."""
+    """Return a line, as `error_lines`, for each value that `call` refuses.
+
+    Example:
+        errors_of(load_plugins().make_task, "no_such_task", "")
+    """
     return error_lines(*(partial(call, each) for each in given), folder=folder)
 
 
 def errors_with(
     call: Callable[..., object], *given: Mapping[str, Any], folder: Path | None = None
 ) -> str:
-    """A line, as of `error_lines`, for each set of options with which this call ends in an error."""
+    """Return a line, as `error_lines`, for each set of options that `call` refuses.
+
+    Example:
+        errors_with(load_plugins().make_task, {"name": "no_such_task"})
+    """
     return error_lines(*(partial(call, **each) for each in given), folder=folder)

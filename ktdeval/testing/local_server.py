@@ -1,4 +1,4 @@
-"""Servers of tests, on a thread of their own, and what their handlers answer with."""
+"""HTTP servers on this machine, each on a thread of its own, and handlers of requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from typing import Any
 
 
 def free_port() -> int:
-    """A port on this machine that nothing listens on."""
+    """Return a port of this machine on which no program listens.
+
+    Example:
+        free_port()
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
 
@@ -21,8 +25,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(server: socketserver.BaseServer) -> Iterator[None]:
-    """Run a server until the end of the block; then no request of it is under way."""
+def running_server(server: socketserver.BaseServer) -> Iterator[None]:
+    """Run a server until the end of the block, and wait for the requests that it still answers.
+
+    Example:
+        with running_server(ThreadingHTTPServer(("127.0.0.1", 0), QuietHandler)):
+            pass
+    """
     thread = threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
     )
@@ -38,30 +47,48 @@ def running(server: socketserver.BaseServer) -> Iterator[None]:
 
 @contextmanager
 def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
-    """Run a server whose requests a handler answers until the end of the block; give its address."""
+    """Run a server whose requests a handler answers until the end of the block; yield its address,
+    `http://127.0.0.1:PORT`.
+
+    Example:
+        with serving(QuietHandler) as address:
+            print(address)
+    """
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    with running(server):
+    with running_server(server):
         yield f"http://127.0.0.1:{server.server_port}"
 
 
-class Quiet(BaseHTTPRequestHandler):
-    """A handler that says nothing of what it does."""
+class QuietHandler(BaseHTTPRequestHandler):
+    """A handler of requests that logs nothing.
+
+    Example:
+        class Handler(QuietHandler):
+            def do_GET(self):
+                self.send_error(404)
+    """
 
     def log_message(self, *_: Any) -> None:
-        pass
+        """Log nothing."""
 
 
-class Answering(Quiet):
-    """A handler that answers in one piece."""
+class AnsweringHandler(QuietHandler):
+    """A handler that sends an answer whole.
+
+    Example:
+        class Echo(AnsweringHandler):
+            def do_POST(self):
+                self.answer(self.body())
+    """
 
     def body(self) -> bytes:
-        """Read what was sent."""
+        """Read the body of the request."""
         return self.rfile.read(int(self.headers["Content-Length"]))
 
     def answer(
         self, content: bytes = b"", status: int = 200, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send a whole answer; `headers` may say another length than the content has."""
+        """Send an answer; `headers` may state another length than that of the content."""
         self.send_response(status)
         for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
             self.send_header(name, value)

@@ -24,7 +24,7 @@ FURTHER = {
         "test_wide_ratios.py",
     ),
     "attribution": ("test_attribution_reach.py",),
-    "masking": ("test_masking_oracles.py",),
+    "masking": ("test_masking_oracles.py", "test_lens_states.py"),
     "stats": (
         "test_stats_oracles.py",
         "test_board_ties.py",

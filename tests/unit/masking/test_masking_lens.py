@@ -464,6 +464,20 @@ def test_a_date_is_a_hidden_identity_where_dates_are_hidden(text):
     assert not lens_of("bright").is_hidden_identity(text)
 
 
+@pytest.mark.parametrize("day", ["2001-09-10", "2024-01-02", "2031-12-31"])
+@pytest.mark.parametrize("digits", ["", "000"], ids=["seconds", "milliseconds"])
+def test_a_number_is_a_hidden_date_if_it_is_a_quarter_of_an_hour_since_1970(day, digits):
+    """A midnight, open or close somewhere; any other number of this size is a count."""
+    lens = lens_of("date_blind")
+    midnight = int(pd.Timestamp(day).timestamp())
+    found = {
+        seconds: lens.is_hidden_identity(f"{midnight + seconds}{digits}")
+        for seconds in (-1, 0, 1, 60, 899, 900, 1_800, 34_200)
+    }
+
+    assert [seconds for seconds, is_date in found.items() if is_date] == [0, 900, 1_800, 34_200]
+
+
 @pytest.mark.parametrize("text", NOT_IDENTITIES)
 def test_no_other_text_is_a_hidden_identity(text):
     assert not any(lens_of(kind).is_hidden_identity(text) for kind in MASK_KINDS)

@@ -1,6 +1,5 @@
 """Public names of the harness: messages, tools, agents and the session of a step."""
 
-from ktdeval.harness.action import SUBMIT_TOOL as SUBMIT_TOOL
 from ktdeval.harness.agent import (
     Agent as Agent,
     Decision as Decision,
@@ -114,7 +113,10 @@ from ktdeval.harness.stance_form import (
 )
 from ktdeval.harness.step_session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.streaming import Listener as Listener, ReplyPiece as ReplyPiece
-from ktdeval.harness.submission_form import SubmissionForm as SubmissionForm
+from ktdeval.harness.submission_form import (
+    SUBMIT_TOOL as SUBMIT_TOOL,
+    SubmissionForm as SubmissionForm,
+)
 from ktdeval.harness.tool_definition import (
     Refusal as Refusal,
     Tool as Tool,

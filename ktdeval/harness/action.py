@@ -14,22 +14,27 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
-from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
-from ktdeval.harness.reading import is_no_arguments, with_side_words
+from ktdeval.harness.feedback import MAX_PROBLEMS
+from ktdeval.harness.reading import with_side_words
 from ktdeval.harness.step_schema import is_compilable, orders_of
-from ktdeval.harness.submission_form import SubmissionForm, SubmissionReading
+from ktdeval.harness.submission_form import (
+    SUBMIT_TOOL,
+    SubmissionForm,
+    SubmissionReading,
+    count_attempts,
+    invalid,
+    read_valid,
+)
 from ktdeval.market.venues.venue import MAX_PRICE, FillRule
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import Price, render_json, small_number
 from ktdeval.observation.state import ObservedState
-from ktdeval.observation.state_rows import as_object
 from ktdeval.trading.order_outcomes import REJECTIONS
 from ktdeval.trading.rule_breaches import RuleBreach
 from ktdeval.trading.types import Order, Scale
-from ktdeval.values.strict_json import DoubledFieldError, JsonValue, Schema, loads_unique
+from ktdeval.values.strict_json import Schema
 
-SUBMIT_TOOL = "submit_action"
 _TICK_DECIMALS = 6  # digits of a limit in ticks; further digits are floating-point noise
 #: maximum units of a crypto asset in a fractional order; too small to be read as a timestamp
 _MAX_COINS = 10**11
@@ -290,64 +295,6 @@ class ActionForm(SubmissionForm):
         return min(max(1, round(self._lens.figures.shares_in(asset, shown) * steps)), _MAX_STEPS)
 
 
-def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
-    """Return how many hidden identities an invalid submission uses as `stock_id` in the list
-    `field`.
-
-    Parts that do not have the expected form are skipped.
-    """
-    items = as_object(value).get(field)
-    if not isinstance(items, list):
-        return 0
-
-    count = 0
-    for item in items:
-        stock_id = as_object(item).get("stock_id")
-        # A hidden code may also be a number: 600519.
-        if not isinstance(stock_id, (str, int)) or isinstance(stock_id, bool):
-            continue
-
-        text = str(stock_id)
-        if lens.parse_asset(text) is None and lens.is_hidden_identity(text):
-            count += 1
-
-    return count
-
-
-def read_valid(
-    text: str,
-    validator: Draft202012Validator,
-    spelled: Callable[[JsonValue], JsonValue] | None = None,
-) -> tuple[Any, Submission | None]:
-    """Return the JSON value of a text, and the feedback, which is None if the value conforms to the
-    schema. `spelled` rewrites a value before validation, for forms that accept several spellings.
-
-    A call without arguments has the value {} if the schema requires no field. The value is None if
-    the text is not JSON, if it repeats a field in an object, or if it is empty although a field is
-    required.
-    """
-    no_json = "must be one JSON object, without NaN or Infinity"
-    if is_no_arguments(text):
-        if validator.is_valid({}):
-            return {}, None
-        return None, problem("bad_json", "(whole)", no_json)
-
-    try:
-        value = loads_unique(text)
-    except DoubledFieldError:
-        rule = "must have each field once in an object"
-    except ValueError:
-        rule = no_json
-    else:
-        if spelled is not None:
-            value = spelled(value)
-        problems = schema_problems(value, validator)
-        feedback = _invalid("schema", problems) if problems else None
-        return value, feedback
-
-    return None, problem("bad_json", "(whole)", rule)
-
-
 def breaking(breaches: Sequence[RuleBreach], *, shows_labels: bool = True) -> Submission:
     """Return the feedback for an action that breaks rules known at decision time.
 
@@ -361,17 +308,4 @@ def breaking(breaches: Sequence[RuleBreach], *, shows_labels: bool = True) -> Su
             explanation = _NO_LABEL
         problems.append({"at": f"orders[{index}]", "rule": f"{rule}: {explanation}"})
 
-    return _invalid("constraint", problems)
-
-
-def problem(kind: str, at: str, rule: str) -> Submission:
-    """Return the feedback for a submission that breaks one rule.
-
-    `kind` is the kind of failure, `at` the path of the field, and `rule` the wording of the rule.
-    """
-    return _invalid(kind, [{"at": at, "rule": rule}])
-
-
-def _invalid(kind: str, problems: list[dict[str, str]]) -> Submission:
-    feedback = render_json({"error": {"kind": kind, "problems": problems}})
-    return Submission(None, failure=kind, feedback=feedback)
+    return invalid("constraint", problems)

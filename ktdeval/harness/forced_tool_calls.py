@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.action import read_valid
 from ktdeval.harness.agent import StepSession
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.harness.feedback import answer_reply, with_cut
+from ktdeval.harness.submission_form import read_valid
 from ktdeval.values.strict_json import JsonObject
 
 TEXT_ONLY = (

@@ -14,17 +14,18 @@ from typing import Any, Literal
 
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.action import (
-    SUBMIT_TOOL,
-    count_attempts,
-    problem,
-    read_valid,
-)
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.reading import with_side_words
 from ktdeval.harness.step_schema import decisions_of, with_schema
-from ktdeval.harness.submission_form import SubmissionForm, SubmissionReading
+from ktdeval.harness.submission_form import (
+    SUBMIT_TOOL,
+    SubmissionForm,
+    SubmissionReading,
+    count_attempts,
+    problem,
+    read_valid,
+)
 from ktdeval.market.venues.venue import Fees
 from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState

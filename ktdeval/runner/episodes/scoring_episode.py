@@ -12,11 +12,10 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
 
 from ktdeval.errors import PluginError
-from ktdeval.harness.action import read_valid
 from ktdeval.harness.agent import Observation, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.step_session import GuardedSession
-from ktdeval.harness.submission_form import SubmissionForm, SubmissionReading
+from ktdeval.harness.submission_form import SubmissionForm, SubmissionReading, read_valid
 from ktdeval.runner.episodes.episode_parts import ScoringParts, StepwiseEpisode
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.records.run_file_names import ANSWERS

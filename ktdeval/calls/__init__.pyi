@@ -22,10 +22,7 @@ from ktdeval.calls.budget import (
     Drawing as Drawing,
 )
 from ktdeval.calls.call_log import read_calls as read_calls
-from ktdeval.calls.context_window import (
-    Context as Context,
-    ContextExceeded as ContextExceeded,
-)
+from ktdeval.calls.context_refusals import Context as Context, ContextExceeded as ContextExceeded
 from ktdeval.calls.episode_rounds import EpisodeRounds as EpisodeRounds
 from ktdeval.calls.http_errors import (
     Caller as Caller,

@@ -27,7 +27,7 @@ from ktdeval.calls.batch_api import (
 from ktdeval.calls.budget import Reservation
 from ktdeval.calls.call_log import CallLog, CallPosition, read_calls
 from ktdeval.calls.client import ClientSettings, EpisodeModel, ModelClient
-from ktdeval.calls.context_window import ContextExceeded
+from ktdeval.calls.context_refusals import ContextExceeded
 from ktdeval.calls.episode_rounds import EpisodeRounds, Send
 from ktdeval.calls.pending_call import CallSource, PendingCall, WantedReply, Watch, watch_nothing
 from ktdeval.calls.prices import Price

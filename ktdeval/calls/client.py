@@ -15,12 +15,8 @@ from msgspec import structs
 from ktdeval.calls.budget import Allowance, Budget, Reservation
 from ktdeval.calls.call_log import CallLog, ResumedCounts
 from ktdeval.calls.concurrency_limit import CallSlot, ProviderLimiter
-from ktdeval.calls.context_window import (
-    ContextExceeded,
-    ContextWindow,
-    given_context,
-    stated_context,
-)
+from ktdeval.calls.context_refusals import ContextExceeded
+from ktdeval.calls.context_window import ContextWindow, given_context, stated_context
 from ktdeval.calls.first_notices import FirstNotices
 from ktdeval.calls.http_errors import ParameterRefused
 from ktdeval.calls.outages import check_outage

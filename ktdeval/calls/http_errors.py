@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.context_window import ContextExceeded, context_exceeded
+from ktdeval.calls.context_refusals import ContextExceeded, context_exceeded
 from ktdeval.calls.provider_errors import (
     READ_CHARS,
     ProviderRefusal,

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import cast
 
 from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.context_window import KIND as CONTEXT_EXCEEDED
+from ktdeval.calls.context_refusals import KIND as CONTEXT_EXCEEDED
 from ktdeval.calls.prices import FREE, Price, unlisted_name
 from ktdeval.calls.prompt_cache import USUAL_RULES, PromptCacheRules
 from ktdeval.calls.record import ANSWERED, Spent

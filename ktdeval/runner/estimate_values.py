@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ktdeval.calls.context_window import Context
+from ktdeval.calls.context_refusals import Context
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import Spent
 from ktdeval.harness.chat_messages import ToolProtocol

@@ -7,12 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from ktdeval.calls.context_window import (
-    Context,
-    given_context,
-    listed_context,
-    stated_context,
-)
+from ktdeval.calls.context_refusals import Context
+from ktdeval.calls.context_window import given_context, listed_context, stated_context
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.cards.fields.listed_cutoffs import listed_cutoff

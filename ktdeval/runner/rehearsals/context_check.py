@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.calls.context_window import MIN_ROOM, Context, does_not_fit
+from ktdeval.calls.context_refusals import Context
+from ktdeval.calls.context_window import MIN_ROOM, does_not_fit
 from ktdeval.calls.prompt_size import MIN_TOKENS
 from ktdeval.errors import UsageError
 from ktdeval.registry.plugin_boundary import call_foreign

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.context_window import Context, ContextExceeded, ContextWindow, ways_out
+from ktdeval.calls.context_refusals import Context, ContextExceeded
+from ktdeval.calls.context_window import ContextWindow, ways_out
 from ktdeval.errors import ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
 from ktdeval_models.remote.openai import make_compatible

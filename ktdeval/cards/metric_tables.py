@@ -16,7 +16,7 @@ from ktdeval.cards.fields.words import metric_word
 from ktdeval.cards.short_records import shown_metrics
 from ktdeval.cards.system import System, system_labels
 from ktdeval.cards.table_types import UNDEFINED, Grid, clean, share_of
-from ktdeval.stats.metric_panel import DIAGNOSTICS, PANEL_FAMILIES
+from ktdeval.stats.panel_names import DIAGNOSTICS, PANEL_FAMILIES
 
 PARTS = ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect")
 _PAPER_PARTS = ("paper_common_return", "paper_style_return", "paper_selection_alpha")

@@ -79,11 +79,7 @@ from ktdeval.stats.metric import (
     is_never as is_never,
     never_in as never_in,
 )
-from ktdeval.stats.metric_panel import (
-    DIAGNOSTICS as DIAGNOSTICS,
-    PANEL_FAMILIES as PANEL_FAMILIES,
-    panel_metric as panel_metric,
-)
+from ktdeval.stats.metric_panel import panel_metric as panel_metric
 from ktdeval.stats.paired import (
     EXACT_UP_TO as EXACT_UP_TO,
     NULL_DRAWS as NULL_DRAWS,
@@ -101,6 +97,7 @@ from ktdeval.stats.paired import (
     sign_flip as sign_flip,
     signed_rank as signed_rank,
 )
+from ktdeval.stats.panel_names import DIAGNOSTICS as DIAGNOSTICS, PANEL_FAMILIES as PANEL_FAMILIES
 from ktdeval.stats.performance_metrics import (
     benchmark_levels as benchmark_levels,
     benchmark_problem as benchmark_problem,

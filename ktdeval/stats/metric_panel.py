@@ -1,5 +1,5 @@
-"""Ten-metric panel of KTD-Fin (§3.6, Appendix G) and its diagnostics: which metrics, in which
-order.
+"""Ten-metric panel of KTD-Fin (§3.6, Appendix G) and its diagnostics: the metrics as objects, in
+their order.
 """
 
 from __future__ import annotations
@@ -15,32 +15,11 @@ from ktdeval.stats import (
     withheld_documents,
 )
 from ktdeval.stats.metric import FunctionMetric, Metric
+from ktdeval.stats.panel_names import DIAGNOSTICS, PANEL_FAMILIES
 from ktdeval.values.config_options import near_matches
 
 #: modules that define the built-in metrics
 _MODULES = (performance_metrics, calibration, sharpe_significance, withheld_documents)
-PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
-    "behaviour": ("turnover", "hhi", "cash_ratio", "abstention_rate"),
-    "reliability and calibration": ("parse_failure_rate", "ece"),
-}  #: the headline panel by family, in the paper's order
-
-DIAGNOSTICS: tuple[str, ...] = (
-    "tool_validity_rate",
-    "brier",
-    "unmask_attempts",
-    "decision_coverage",
-    "brier_reliability",
-    "brier_resolution",
-    "brier_uncertainty",
-    "ece_debiased",
-    "reliability_debiased",
-    "psr",
-    "min_track_record",
-    "documents_withheld",
-    "sortino",
-)
-"""Metrics recorded in addition to the panel."""
 
 
 def _built_in_metrics() -> Mapping[str, FunctionMetric]:

@@ -29,7 +29,7 @@ from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.records.run_manifest import RunManifest
-from ktdeval.runner.scoring.deciders import decider_problems
+from ktdeval.runner.scoring.declared_deciders import decider_problems
 from ktdeval.values.strict_json import JsonValue
 
 OF_PYTHON = "python/"

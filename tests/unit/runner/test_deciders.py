@@ -29,7 +29,8 @@ from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import Said
-from ktdeval.runner.scoring.deciders import decider_problems, run_deciders
+from ktdeval.runner.scoring.deciders import run_deciders
+from ktdeval.runner.scoring.declared_deciders import decider_problems
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
 from ktdeval.values import dumps_pretty
 from support.figures.card_cases import card as made_card, renewed_card

@@ -41,7 +41,7 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.aliases_and_noise import round_each
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.task_api.episode_spec import Window
-from ktdeval.trading.market_tape import MarketRules
+from ktdeval.trading.market_rules import MarketRules
 from ktdeval_markets.task import MarketTask
 
 KEPT = Path(__file__).with_suffix(".csv")

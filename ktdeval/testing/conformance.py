@@ -44,7 +44,7 @@ from ktdeval.testing.findings import ConformanceError
 from ktdeval.testing.ledger_fixtures import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.daily_settlement import open_account
-from ktdeval.trading.market_tape import MarketRules
+from ktdeval.trading.market_rules import MarketRules
 from ktdeval.values.strict_json import Schema, dumps_canonical
 from ktdeval.values.typed_json import encode_canonical, from_plain
 

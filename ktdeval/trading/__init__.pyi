@@ -15,8 +15,8 @@ from ktdeval.trading.ledger import (
     PositionRecord as PositionRecord,
     StepRecord as StepRecord,
 )
+from ktdeval.trading.market_rules import MarketRules as MarketRules
 from ktdeval.trading.market_tape import (
-    MarketRules as MarketRules,
     MarketTape as MarketTape,
     TradingDay as TradingDay,
     limit_ppm as limit_ppm,

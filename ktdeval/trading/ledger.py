@@ -21,7 +21,7 @@ from msgspec import Meta
 
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.venues.venue import FillRule
-from ktdeval.trading.market_tape import MarketRules
+from ktdeval.trading.market_rules import MarketRules
 from ktdeval.trading.types import Provenance, Scale, Status
 from ktdeval.values.strict_json import JsonObject
 from ktdeval.values.typed_json import Value

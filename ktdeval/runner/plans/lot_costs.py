@@ -11,7 +11,7 @@ from ktdeval.cards.table_types import percent
 from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.task_api.trading_task import Task
-from ktdeval.trading.market_tape import MarketRules
+from ktdeval.trading.market_rules import MarketRules
 
 MAX_UNAFFORDABLE = 0.2
 """Largest share of the universe whose smallest lot may cost more than an equal part of the account.

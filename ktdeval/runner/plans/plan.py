@@ -33,7 +33,7 @@ from ktdeval.task_api.scoring import (
 )
 from ktdeval.task_api.trading_task import Task, describe_task
 from ktdeval.task_api.traits import task_traits
-from ktdeval.trading.market_tape import MarketRules
+from ktdeval.trading.market_rules import MarketRules
 from ktdeval.values.config_options import near_matches, split_local
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.strict_json import JsonValue

@@ -20,7 +20,8 @@ from ktdeval.stats.random_traders import (
 )
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.account_arrays import arrays_problem
-from ktdeval.trading.market_tape import MarketRules, MarketTape
+from ktdeval.trading.market_rules import MarketRules
+from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
 from ktdeval.trading.wide_ratios import InexactArraysError
 from support.figures.stats_play import play, rotation

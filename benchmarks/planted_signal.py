@@ -4,8 +4,9 @@ signal, on days not trained on.
     python benchmarks/planted_signal.py [SEEDS] [STEPS]
 
 A price falls after a day that rose and rises after one that fell, by sizes that are drawn; under
-noise it does the contrary on a fifth of the days. The always-right policy follows the plant. Needs
-the extra `rl`.
+noise it does the contrary on a fifth of the days. With noise of a half, directions are drawn: a
+placebo, in which nothing can be learned. The always-right policy follows the plant; in the placebo,
+the prices. Needs the extra `rl`.
 """
 
 from __future__ import annotations
@@ -23,11 +24,16 @@ from ktdeval.market import Instrument, MarketSnapshot, SnapshotMeta
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.values import encode_canonical
+from ktdeval_gym.open_task import OpenedTask, TaskChoice
 from ktdeval_gym.policy import Algorithm, read_policy
+from ktdeval_gym.policy_training import PolicyTraining
+from ktdeval_gym.rl.policy_env import PolicyEnv
 from ktdeval_gym.rl.train import learn, policy_file
-from ktdeval_gym.single_asset_simulation import TradingSimulation
 
+TASK = "investorbench_msft_history"
 DAYS, TRAINED = 1000, 500
+LATER = (TRAINED + 1, DAYS - 1)
+PLACEBO = 0.5  # share of days against the plant: directions are drawn
 SIZES = (0.004, 0.016)  # of a day's log return
 
 
@@ -70,22 +76,26 @@ def planted_market(
     return market, planted
 
 
-def simulation_of(
+def training_of(
     noise: float, seed: int, rows: tuple[int, int], scale: float | None = None
-) -> TradingSimulation:
-    """Return `investorbench_msft` on rows of a planted market, with features of ten returns."""
+) -> PolicyTraining:
+    """Return the training of `TASK` on rows of a planted market, with features of ten returns."""
     market, _ = planted_market(noise, seed)
-    span = Window("rows", str(market.days[rows[0]]), str(market.days[rows[1]]))
-    return TradingSimulation(
-        load_plugins().make_task("investorbench_msft"), market, span, 10, scale
-    )
+    days = f"{market.days[rows[0]]}:{market.days[rows[1]]}"
+    span = Window(days, *days.split(":"))
+    plugins = load_plugins()
+    choice = TaskChoice(TASK, windows=(days,))
+    opened = OpenedTask(choice, plugins, plugins.make_task(TASK), market, (span,))
+    return PolicyTraining.of(opened, 10, scale)
 
 
-def reward_of(simulation: TradingSimulation, act: Callable[[TradingSimulation], int]) -> float:
-    """Sum of rewards of a way to act."""
+def reward_of(env: PolicyEnv, act: Callable[[np.ndarray, int], int]) -> float:
+    """Sum of rewards of a way to act, which is given the features and the row of the close."""
+    observation, _ = env.reset()
     total, is_over = 0.0, False
     while not is_over:
-        _, reward, is_ruined, is_last = simulation.step(act(simulation))
+        action = act(observation, env.account.row)
+        observation, reward, is_ruined, is_last, _ = env.step(action)
         total, is_over = total + reward, is_ruined or is_last
     return total
 
@@ -94,20 +104,19 @@ def share(algorithm: Algorithm, noise: float, seed: int, steps: int = 10_000) ->
     """Reward of a trained policy, stored and read again, on later days: as a share of the
     always-right policy's.
     """
-    trained, later = simulation_of(noise, seed, (11, TRAINED)), (TRAINED + 1, DAYS - 1)
+    trained = training_of(noise, seed, (11, TRAINED))
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         Path(file.name).write_text(
             encode_canonical(policy_file(trained, learn(trained, algorithm, steps, seed)))
         )
         policy = read_policy(Path(file.name))
-    _, planted = planted_market(noise, seed)
-    got = reward_of(
-        simulation_of(noise, seed, later, trained.scale),
-        lambda run: int(policy.values(run.observation()).argmax()),
-    )
-    return got / reward_of(
-        simulation_of(noise, seed, later), lambda run: 1 + int(planted[run.row + 1])
-    )
+    market, planted = planted_market(noise, seed)
+    right = planted
+    if noise == PLACEBO:
+        right = np.sign(np.diff(market.close[:, 0], prepend=market.close[0, 0])).astype(int)
+    later = PolicyEnv(training_of(noise, seed, LATER, trained.scale))
+    got = reward_of(later, lambda features, _row: int(policy.values(features).argmax()))
+    return got / reward_of(later, lambda _features, row: 1 + int(right[row + 1]))
 
 
 def main(seeds: int = 3, steps: int = 10_000) -> None:
@@ -116,7 +125,7 @@ def main(seeds: int = 3, steps: int = 10_000) -> None:
         f"share of the always-right policy's reward on {DAYS - 1 - TRAINED} later days, {steps:,}"
         f" steps, seeds 0 to {seeds - 1}"
     )
-    for noise in (0.0, 0.2):
+    for noise in (0.0, 0.2, PLACEBO):
         for algorithm in get_args(Algorithm):
             began = time.perf_counter()
             shares = sorted(share(algorithm, noise, seed, steps) for seed in range(seeds))

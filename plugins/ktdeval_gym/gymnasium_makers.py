@@ -25,82 +25,51 @@ from ktdeval_gym.recording import (
     no_writer,
 )
 from ktdeval_gym.rewards import RewardConfig
-from ktdeval_gym.single_asset_env import TradingEnv, TradingVectorEnv, prior_scale
-from ktdeval_gym.single_asset_simulation import AssetMarket, TradingSimulation
 from ktdeval_gym.task_env import TaskEnv
-from ktdeval_gym.training_checks import form_problem
 
 TRADING_TASK = "investorbench_msft_history"
 TRADING_DATA = "synthetic_investorbench"
 KTDFIN_TASK = "blinded_fixed_candidate"
-DEFAULT_LOOKBACK = 10
 _CHOICE = ("data", "data_args", "windows", "seed")
 _REWARD = {"reward": "name", "eta": "eta", "cost_bps": "cost_bps"}
-_OTHERS = ("lookback", "out", "render_mode")
-_KTDFIN_SHOWS = "KtdFin-v0 shows what the task shows"
+_OTHERS = ("out", "render_mode")
 
 
-def make_trading(task: str = TRADING_TASK, **options: Any) -> TradingEnv | TaskEnv:
+def make_trading(task: str = TRADING_TASK, **options: Any) -> TaskEnv:
     """Make `ktdeval/Trading-v0`: a task on any market, with one asset or a portfolio.
 
-    Options: `data`, `data_args`, `windows` (one), `seed`; `reward`, `eta`, `cost_bps`; `lookback`
-    (for one asset); `out`; `render_mode`. Raises KtdevalError if the task or an option is invalid.
+    Options: `data`, `data_args`, `windows` (one), `seed`; `reward`, `eta`, `cost_bps`; `out`;
+    `render_mode`. Raises KtdevalError if the task or an option is invalid.
     """
-    _check_options(options)
     if task == TRADING_TASK:
         options.setdefault("data", TRADING_DATA)
-
-    opened = OpenedTask.of(_choice(task, options))
-    if form_problem(dict(opened.task.describe())) is not None:
-        _refuse_lookback(options, f"task {task} is not a single-asset task")
-        return _task_env(opened, options)
-
-    window = _one_window(opened)
-    market = AssetMarket.of(opened.task, opened.snapshot)
-    simulation = _simulation(market, window, options.get("lookback", DEFAULT_LOOKBACK))
-    return TradingEnv(simulation, *_single_options(opened, window, options))
+    return _task_env(task, options)
 
 
 def make_trading_vector(
     num_envs: int | None = None, task: str = TRADING_TASK, **options: Any
-) -> TradingVectorEnv | VectorEnv:
+) -> VectorEnv:
     """Make the vector form of `ktdeval/Trading-v0`: one environment for each selected window, or
     `num_envs` environments that cycle through the windows. The options are those of `make_trading`,
     without `out` and `render_mode`.
     """
     if task == TRADING_TASK:
         options.setdefault("data", TRADING_DATA)
+    return _task_vector(num_envs, task, options)
 
-    opened = _opened_for_vector(task, options)
-    windows = _in_turn(opened.windows, num_envs)
-    if form_problem(dict(opened.task.describe())) is not None:
-        _refuse_lookback(options, f"task {task} is not a single-asset task")
-        return make_task_vector(opened, windows, _reward(options))
 
-    market = AssetMarket.of(opened.task, opened.snapshot)
-    lookback = options.get("lookback", DEFAULT_LOOKBACK)
-    made: dict[Window, TradingSimulation] = {}
-    for window in dict.fromkeys(windows):
-        made[window] = _simulation(market, window, lookback)
-    return TradingVectorEnv([made[window] for window in windows], _reward(options))
+def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
+    """Make `ktdeval/KtdFin-v0`: a task of the KTD-Fin family, on A-shares. The options are those of
+    `make_trading`.
+    """
+    return _task_env(task, options)
 
 
 def make_ktdfin_vector(
     num_envs: int | None = None, task: str = KTDFIN_TASK, **options: Any
 ) -> VectorEnv:
     """Make the vector form of `ktdeval/KtdFin-v0`, in the same way as `make_trading_vector`."""
-    opened = _opened_for_vector(task, options)
-    _refuse_lookback(options, _KTDFIN_SHOWS)
-    return make_task_vector(opened, _in_turn(opened.windows, num_envs), _reward(options))
-
-
-def make_ktdfin(task: str = KTDFIN_TASK, **options: Any) -> TaskEnv:
-    """Make `ktdeval/KtdFin-v0`: a task of the KTD-Fin family, on A-shares. The options are those of
-    `make_trading`, without `lookback`.
-    """
-    _check_options(options)
-    _refuse_lookback(options, _KTDFIN_SHOWS)
-    return _task_env(OpenedTask.of(_choice(task, options)), options)
+    return _task_vector(num_envs, task, options)
 
 
 def make_broker(**options: Any) -> BrokerEnv:
@@ -129,26 +98,9 @@ def _check_known(options: Mapping[str, Any], known: Collection[str]) -> None:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    _check_known(options, {*_CHOICE, *_REWARD, *_OTHERS})
-
-
-def _refuse_lookback(options: Mapping[str, Any], why: str) -> None:
     if "lookback" in options:
-        raise UsageError(f"lookback: {why}; leave it out")
-
-
-def _opened_for_vector(task: str, options: dict[str, Any]) -> OpenedTask:
-    """Return the task for a vector environment. Raises UsageError for an option that vector
-    environments do not have.
-    """
-    options.pop("vectorization_mode", None)
-    _check_options(options)
-    refused = [name for name in ("out", "render_mode") if options.get(name) is not None]
-    if refused:
-        raise UsageError(
-            f"{refused[0]}: a vector environment does not support it; make single environments"
-        )
-    return OpenedTask.of(_choice(task, options))
+        raise UsageError("lookback: the environment shows what the task shows; leave it out")
+    _check_known(options, {*_CHOICE, *_REWARD, *_OTHERS})
 
 
 def _in_turn(windows: Sequence[Window], number: int | None) -> list[Window]:
@@ -186,21 +138,28 @@ def _one_window(opened: OpenedTask) -> Window:
     return windows[0]
 
 
-def _simulation(market: AssetMarket, window: Window, lookback: int) -> TradingSimulation:
-    scale = prior_scale(market, window)
-    return TradingSimulation(market.task, market.snapshot, window, lookback, scale, market)
-
-
-def _task_env(opened: OpenedTask, options: Mapping[str, Any]) -> TaskEnv:
+def _task_env(task: str, options: Mapping[str, Any]) -> TaskEnv:
+    """Make the single environment of a task."""
+    _check_options(options)
+    opened = OpenedTask.of(_choice(task, options))
     window = _one_window(opened)
-    return TaskEnv(opened, window, *_single_options(opened, window, options))
-
-
-def _single_options(
-    opened: OpenedTask, window: Window, options: Mapping[str, Any]
-) -> tuple[RewardConfig, str | None, EpisodeWriter]:
-    """Return the reward, render mode and writer for a single environment."""
     writer: EpisodeWriter = no_writer
     if options.get("out") is not None:
         writer = RunWriter(user_path(str(options["out"])), opened.choice, window, opened.plugins)
-    return _reward(options), options.get("render_mode"), writer
+    return TaskEnv(opened, window, _reward(options), options.get("render_mode"), writer)
+
+
+def _task_vector(num_envs: int | None, task: str, options: dict[str, Any]) -> VectorEnv:
+    """Make the vector environment of a task. Raises UsageError for an option that vector
+    environments do not have.
+    """
+    options.pop("vectorization_mode", None)
+    _check_options(options)
+    refused = [name for name in ("out", "render_mode") if options.get(name) is not None]
+    if refused:
+        raise UsageError(
+            f"{refused[0]}: a vector environment does not support it; make single environments"
+        )
+
+    opened = OpenedTask.of(_choice(task, options))
+    return make_task_vector(opened, _in_turn(opened.windows, num_envs), _reward(options))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ktdeval.attribution import market_levels
+from ktdeval.attribution import filled_forward, market_levels
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import FloatArray, MarketSnapshot
@@ -62,8 +62,17 @@ class OpenedTask:
 
     @cached_property
     def market_levels(self) -> FloatArray:
-        """[T] market levels with which a reward is compared."""
-        return market_levels(self.snapshot)
+        """[T] levels with which a reward is compared: adjusted closes of the task's only asset, or
+        levels of the market.
+        """
+        described: dict[str, Any] = dict(self.task.describe())
+        codes: Sequence[str] = described.get("assets") or ()
+        if len(codes) != 1:
+            return market_levels(self.snapshot)
+
+        asset = self.snapshot.asset_index[codes[0]]
+        closes = self.snapshot.close[:, [asset]] * self.snapshot.factor[:, [asset]]
+        return filled_forward(closes)[:, 0]
 
     @classmethod
     def of(cls, choice: TaskChoice, plugins: Plugins | None = None) -> OpenedTask:

@@ -21,6 +21,7 @@ from ktdeval.errors import DataError, ProviderError, UsageError, wrap_os_error
 from ktdeval.harness import HoldRule, ModelRequest, ModelTraits, Reply
 from ktdeval.keyless import NO_ACCOUNT, SUBMIT, Conversation
 from ktdeval.market import FloatArray
+from ktdeval.observation import ObservedState
 from ktdeval.task_api import Window
 from ktdeval.values import Value, decode_json, read_plain, sha256_hex, user_path
 from ktdeval_gym.params import PolicyParams
@@ -87,11 +88,7 @@ def features(closes: FloatArray, side: int, lookback: int, scale: float) -> Vect
         raise DataError(
             f"{len(closes)} closes are known, and {lookback} returns need {lookback + 1}"
         )
-    return scaled_features(np.diff(np.log(closes[-lookback - 1 :])), side, scale)
-
-
-def scaled_features(returns: FloatArray, side: int, scale: float) -> Vector:
-    """Return the features from log returns, [lookback], oldest first; see `features`."""
+    returns = np.diff(np.log(closes[-lookback - 1 :]))
     scaled = np.clip(returns / scale, -LIMIT, LIMIT)
     return np.append(scaled, side).astype(np.float32)
 
@@ -214,9 +211,9 @@ class PolicyModel:
             return None
 
         content = self._policy.content
-        _, closes = _asset_and_closes(conversation)
-        has_same_hold = conversation.state.get("constraints", {}).get("hold") == content.hold
-        if has_same_hold and len(closes) > content.lookback:
+        state = conversation.observed
+        _, closes = shown_asset(state)
+        if state.limits.hold == content.hold and len(closes) > content.lookback:
             return None
 
         return (
@@ -234,14 +231,10 @@ class PolicyModel:
         if problem:
             raise ProviderError(problem)
 
-        state = conversation.state
+        state = conversation.observed
         content = self._policy.content
-        stock, closes = _asset_and_closes(conversation)
-        side = 0
-        for row in conversation.rows(state["positions"]):
-            if row["stock_id"] == stock:
-                side = int(np.sign(row["shares"]))
-
+        stock, closes = shown_asset(state)
+        side = shown_side(state, stock)
         values = self._policy.values(features(closes, side, content.lookback, content.scale))
         why = conversation.reason("preferred by the trained policy")
         decision = {
@@ -254,15 +247,21 @@ class PolicyModel:
         return conversation.call([(SUBMIT, {"decisions": [decision], "overall_reason": why})])
 
 
-def _asset_and_closes(conversation: Conversation) -> tuple[str | None, FloatArray]:
-    """Return the shown asset and its closes, [T]; None and no closes unless exactly one asset is
-    shown.
+def shown_asset(state: ObservedState) -> tuple[str | None, FloatArray]:
+    """Return the label of the shown asset and its closes, [T]; None and no closes unless exactly
+    one asset is shown.
     """
-    shown = conversation.rows(conversation.state.get("candidates"))
-    if len(shown) != 1:
+    if len(state.candidates) != 1:
         return None, np.empty(0)
 
-    stock = shown[0]["stock_id"]
-    history = conversation.rows(conversation.state.get("history"))
-    closes = [row["close"] for row in history if row["stock_id"] == stock]
-    return stock, np.array(closes, dtype=float)
+    (label,) = state.candidates
+    closes = [bar.close for bar in state.history.get(label, ())]
+    return label, np.array(closes, dtype=float)
+
+
+def shown_side(state: ObservedState, label: str | None) -> int:
+    """Return 1 for a long position, -1 for a short position, 0 for no position."""
+    position = state.positions.get(label or "")
+    if position is None:
+        return 0
+    return int(np.sign(position.shares or 0.0))

@@ -307,17 +307,19 @@ class DecisionPortfolio(SimulatedPortfolio):
     for the account that it showed last, so each account has a separate scene.
     """
 
+    state: ObservedState  #: what the task shows at the current close
+
     def _look(self) -> None:
-        self._state = self._window.state(self._books.step, self._books)
+        self.state = self._window.state(self._books.step, self._books)
 
     def write(self, arrays: Observed) -> None:
         """Write the current observation into one environment's arrays."""
-        for name, values in observe_state(self._state, self.form).items():
+        for name, values in observe_state(self.state, self.form).items():
             arrays[name][:] = values
 
     def settle(self, taken: Sequence[Decision | float]) -> tuple[bool, bool]:
         """Settle decisions."""
-        labels = [asset.label for asset in tradables(self._state)]
+        labels = [asset.label for asset in tradables(self.state)]
         form = self._window.submission_form
         assert form is not None  # the task asks for decisions
         text = dumps_canonical(make_submission(labels, taken[: len(labels)], _REASON))

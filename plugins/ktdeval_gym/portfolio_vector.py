@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
 from ktdeval.errors import UsageError
 from ktdeval.market import FloatArray
@@ -19,9 +21,9 @@ from ktdeval_gym.open_task import OpenedTask
 from ktdeval_gym.portfolio_simulation import SimulatedPortfolio, portfolios
 from ktdeval_gym.rewards import RewardConfig, Rewards, StepAmounts
 from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_minor, market_scale
-from ktdeval_gym.vector_base import Info, StepwiseVectorEnv
 
 BoolArray = npt.NDArray[np.bool_]
+Info = dict[str, Any]
 
 
 def make_task_vector(
@@ -43,12 +45,17 @@ def make_task_vector(
     )
 
 
-class PortfolioVectorEnv(StepwiseVectorEnv):
+class PortfolioVectorEnv(VectorEnv):  # type: ignore[misc]  # whose types are not read, so that it need not be installed
     """N accounts for a multi-asset task, each in its own window.
 
     Every step is bit-identical to N `TaskEnv` under `gymnasium.vector.SyncVectorEnv`: after an
     episode ends, the next step restarts it and ignores the action.
     """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium declares it
+        "render_modes": [],
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
 
     def __init__(
         self, opened: OpenedTask, windows: Sequence[Window], reward: RewardConfig | None = None
@@ -60,7 +67,13 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
         self._opened = opened
         self._accounts = portfolios(opened, windows)
         self._form = _one_form(self._accounts)
-        self._set_spaces(len(windows), *spaces_of(self._form))
+        observation, action = spaces_of(self._form)
+        self.num_envs = len(windows)
+        self.render_mode = None
+        self.single_observation_space = observation
+        self.single_action_space = action
+        self.observation_space = batch_space(observation, self.num_envs)
+        self.action_space = batch_space(action, self.num_envs)
         scale_of: dict[Window, float] = {}
         for window in dict.fromkeys(windows):
             scale_of[window] = market_scale(opened, opened.spec(window))
@@ -69,13 +82,18 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
         self._minor_per_unit = market_minor(opened)
         self._is_over = np.zeros(self.num_envs, dtype=np.bool_)
 
-    def begin(self) -> None:
-        """Start all accounts with cash only."""
+    def reset(
+        self, *, seed: int | list[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observed, Info]:
+        """Restart all accounts with cash only. Nothing is random, so `seed` has no effect."""
+        if not isinstance(seed, list):
+            super().reset(seed=seed, options=options)
         for account in self._accounts:
             account.reset()
         everyone = np.ones(self.num_envs, dtype=np.bool_)
         self._is_over = ~everyone
         self._rewards.reset(everyone)
+        return self._observations(), self._info()
 
     def step(
         self, actions: npt.ArrayLike
@@ -100,7 +118,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
         rewards = np.where(begins, 0.0, rewards)
         self._rewards.reset(begins)
         self._is_over = is_ruined | is_last
-        return self.observations(), rewards, is_ruined, is_last, self.info()
+        return self._observations(), rewards, is_ruined, is_last, self._info()
 
     def _settle_action(
         self, index: int, taken: Sequence[Decision | float]
@@ -121,7 +139,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
         benchmark = benchmark_return(self._opened.market_levels, row, account.row)
         return before, account.nav_minor, account.traded_minor, benchmark, is_ruined, is_last
 
-    def observations(self) -> Observed:
+    def _observations(self) -> Observed:
         """Return the current observations, arrays of [N, …]."""
         arrays = {
             name: np.zeros((self.num_envs, *values.shape), dtype=values.dtype)
@@ -131,7 +149,7 @@ class PortfolioVectorEnv(StepwiseVectorEnv):
             account.write({name: values[index] for name, values in arrays.items()})
         return arrays
 
-    def info(self) -> Info:
+    def _info(self) -> Info:
         """Return the NAV of each account, [N]."""
         navs = np.array([account.nav_minor for account in self._accounts])
         return {"nav": navs / self._minor_per_unit}

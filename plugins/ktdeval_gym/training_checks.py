@@ -55,7 +55,7 @@ def check_days(
     windows: Sequence[Window],
 ) -> None:
     """Raise DataError if a market has no training day before the first evaluated window."""
-    earliest = earliest_day(snapshot, _asset_column(task, snapshot), lookback)
+    earliest = earliest_day(snapshot, asset_column(task, snapshot), lookback)
     evaluated = min((window.first for window in windows), default=None)
     if evaluated is not None and (earliest is None or earliest >= evaluated):
         known = "on no day"
@@ -114,7 +114,8 @@ def span_problem(
     return None
 
 
-def _asset_column(task: Task, snapshot: MarketSnapshot) -> int:
+def asset_column(task: Task, snapshot: MarketSnapshot) -> int:
+    """Return the index of a task's only asset in the market."""
     (code,) = _rules(task)["assets"]
     return snapshot.asset_index[code]
 

@@ -46,7 +46,7 @@ def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path
     printed = run("planted_signal.py", "1", "100", cwd=tmp_path)
     shares = re.findall(r"^noise +(\d+)%  (\w+) +-?[\d.]+% ", printed, re.MULTILINE)
 
-    assert shares == list(product(("0", "20"), ("a2c", "ppo", "dqn")))
+    assert shares == list(product(("0", "20", "50"), ("a2c", "ppo", "dqn")))
 
 
 @pytest.mark.exhaustive

@@ -5,7 +5,7 @@ decisions those of torch. Skips where the extra `rl` is not installed.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,12 +15,14 @@ pytest.importorskip("gymnasium", reason=EXTRA)
 pytest.importorskip("stable_baselines3", reason=EXTRA)
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
-from planted_signal import share, simulation_of  # noqa: E402
+from planted_signal import share, training_of  # noqa: E402
 
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.values import encode_canonical  # noqa: E402
 from ktdeval_gym.policy import Algorithm, read_policy  # noqa: E402
-from ktdeval_gym.rl.train import TradingEnv, learn, policy_file  # noqa: E402
+from ktdeval_gym.rl.policy_env import PolicyEnv  # noqa: E402
+from ktdeval_gym.rl.train import learn, policy_file  # noqa: E402
+from support.tasks.gym_worlds import as_bytes  # noqa: E402
 
 TASK = "investorbench_msft_history"
 DATA = "synthetic_investorbench"
@@ -28,7 +30,7 @@ DATA = "synthetic_investorbench"
 
 @pytest.mark.filterwarnings("error")
 def test_the_environment_is_one_of_gymnasium() -> None:
-    env = TradingEnv(simulation_of(0.2, 3, (11, 60)))
+    env = PolicyEnv(training_of(0.2, 3, (11, 60)))
     check_env(env, skip_render_check=True)
     _, _ = env.reset(seed=1)
     ends = [env.step(env.action_space.sample())[2:4] for _ in range(50)]
@@ -38,10 +40,10 @@ def test_the_environment_is_one_of_gymnasium() -> None:
 
 @pytest.mark.parametrize("algorithm", get_args(Algorithm))
 def test_numpy_decides_as_torch_does(algorithm: Algorithm, tmp_path: Path) -> None:
-    simulation = simulation_of(0.2, 3, (11, 120))
-    learner = learn(simulation, algorithm, 500, 3)
+    training = training_of(0.2, 3, (11, 120))
+    learner = learn(training, algorithm, 500, 3)
     path = tmp_path / "p.json"
-    path.write_text(encode_canonical(policy_file(simulation, learner)))
+    path.write_text(encode_canonical(policy_file(training, learner)))
     vectors = np.random.default_rng(0).normal(size=(20_000, 11)).astype(np.float32) * 2
     vectors[:, -1] = np.sign(vectors[:, -1])
     values = read_policy(path).values(vectors)
@@ -145,11 +147,11 @@ def test_spawned_baseline_processes_equal_a_single_process() -> None:
             name, 2, seed=1, env_kwargs=NAMES[name], vec_env_cls=kind, vec_env_kwargs=options
         )
         rng = np.random.default_rng(0)
-        steps = [envs.reset().tobytes()]
+        steps: list[Any] = [as_bytes(envs.reset())]
         for _ in range(25):  # beyond the end of the episode
-            observations, rewards, dones, _ = envs.step(rng.integers(0, 3, 2))
+            observations, rewards, dones, _ = envs.step(rng.integers(0, 3, (2, 1)))
             rewards = np.asarray(rewards, dtype=np.float32)  # as one process has them
-            steps.append((observations.tobytes(), rewards.tobytes(), dones.tobytes()))
+            steps.append((as_bytes(observations), rewards.tobytes(), dones.tobytes()))
 
         envs.close()
         returned.append(steps)

@@ -19,9 +19,9 @@ from ktdeval.cli import (
     open_plugins,
     options_of,
 )
-from ktdeval.errors import DataError, UsageError
-from ktdeval.runner import choose_windows, open_snapshot
-from ktdeval.task_api import Task, Window, market_problem
+from ktdeval.errors import UsageError
+from ktdeval.runner import choose_windows
+from ktdeval.task_api import Task, Window
 from ktdeval.values import encode_canonical, install_command, later, make_folder, write_atomic
 from ktdeval_gym.training_options import Algorithm
 
@@ -64,8 +64,9 @@ def rl(options: PolicyOptions, **market: Any) -> None:
     without it.
     """
     # imported here, so that help stays fast
+    from ktdeval_gym.open_task import OpenedTask, TaskChoice
     from ktdeval_gym.policy import overlap
-    from ktdeval_gym.single_asset_simulation import TradingSimulation
+    from ktdeval_gym.policy_training import PolicyTraining
     from ktdeval_gym.training_checks import check_days, check_task
 
     plugins = open_plugins(market["plugin"] or ())
@@ -89,15 +90,13 @@ def rl(options: PolicyOptions, **market: Any) -> None:
         ) from error
 
     make_folder(options.output.parent, "choose another --output")
-    snapshot = open_snapshot(plugins, market["data"] or "synthetic", market["data_args"] or {})
-    absent = market_problem(task, snapshot)
-    if absent:
-        raise DataError(absent)
-
-    check_days(task, snapshot, options.lookback, evaluated)
-    simulation = TradingSimulation(task, snapshot, span, options.lookback)
-    learner = learn(simulation, options.algorithm, options.steps, options.seed)
-    content = policy_file(simulation, learner)
+    data = market["data"] or "synthetic"
+    choice = TaskChoice(options.task, data, market["data_args"] or {}, (options.train,))
+    opened = OpenedTask.of(choice, plugins)
+    check_days(task, opened.snapshot, options.lookback, evaluated)
+    training = PolicyTraining.of(opened, options.lookback)
+    learner = learn(training, options.algorithm, options.steps, options.seed)
+    content = policy_file(training, learner)
     write_atomic(options.output, encode_canonical(content) + "\n")
     click.echo(f"policy  {options.output} ({content.steps:,} steps on {span.first}:{span.last})")
 

@@ -14,25 +14,20 @@ import torch
 
 from ktdeval.values import load_yaml
 from ktdeval_gym.policy import PolicyFile
-from ktdeval_gym.single_asset_env import TradingEnv
-from ktdeval_gym.single_asset_simulation import TradingSimulation
+from ktdeval_gym.policy_training import PolicyTraining
+from ktdeval_gym.rl.policy_env import PolicyEnv
 from ktdeval_gym.training_options import Algorithm
 
 
-def learn(simulation: TradingSimulation, algorithm: Algorithm, steps: int, seed: int) -> Any:
-    """Train and return a stable-baselines3 model, on rewards divided by the simulation's scale.
+def learn(training: PolicyTraining, algorithm: Algorithm, steps: int, seed: int) -> Any:
+    """Train and return a stable-baselines3 model, on rewards divided by the training's scale.
 
     Training is deterministic: until the process ends, torch computes on one thread and uses only
     deterministic algorithms.
     """
     env = gymnasium.wrappers.TransformReward(
-        TradingEnv(simulation), lambda reward: reward / simulation.scale
+        PolicyEnv(training), lambda reward: reward / training.scale
     )
-    return learn_in(env, algorithm, steps, seed)
-
-
-def learn_in(env: Any, algorithm: Algorithm, steps: int, seed: int) -> Any:
-    """Train and return a stable-baselines3 model in any environment, as `learn` does."""
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     settings = load_yaml(Path(__file__).with_name("algorithms.yaml"))[algorithm]
@@ -43,7 +38,7 @@ def learn_in(env: Any, algorithm: Algorithm, steps: int, seed: int) -> Any:
     return learner.learn(steps)
 
 
-def policy_file(simulation: TradingSimulation, learner: Any) -> PolicyFile:
+def policy_file(training: PolicyTraining, learner: Any) -> PolicyFile:
     """Return the contents of a trained model's file."""
     net = learner.policy
     if hasattr(net, "q_net"):  # DQN chooses by Q-values, the other algorithms by the actor's logits
@@ -69,7 +64,7 @@ def policy_file(simulation: TradingSimulation, learner: Any) -> PolicyFile:
         format="ktdeval-rl-policy/1",
         algorithm=algorithm,
         activation=activation,
-        **simulation.facts,
+        **training.facts,
         steps=learner.num_timesteps,
         seed=learner.seed,
         libraries={name: metadata.version(name) for name in packages},

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
+from gymnasium.spaces import MultiDiscrete
 from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError, UsageError
@@ -37,19 +38,19 @@ LATER = "2020-11-02:2020-11-09"
 # ---- options
 
 
-def test_options_reach_reward_features_and_text() -> None:
+def test_options_reach_reward_and_text() -> None:
     env = make_trading(
         windows=(SHORT,),
-        lookback=3,
         reward="after_costs",
         eta=0.5,
         cost_bps=7.0,
         render_mode="ansi",
     )
 
-    assert env.reset()[0].shape == (4,)
+    env.reset()
+
     assert env._rewards._config == RewardConfig("after_costs", 0.5, 7.0)
-    assert str(env.render()).startswith("2020-10-01  MSFT  close ")
+    assert str(env.render()).startswith('{"day":"day_+0","account":')
 
 
 def test_several_windows_are_for_a_vector() -> None:
@@ -62,13 +63,35 @@ def test_several_windows_are_for_a_vector() -> None:
 )
 def test_a_vector_takes_its_windows_in_turn(number: int | None, rows: list[int]) -> None:
     vector = make_trading_vector(number, windows=(SHORT, LATER))
-    both = make_trading_vector(2, windows=(SHORT, LATER)).reset()[0].tolist()
+    both = make_trading_vector(2, windows=(SHORT, LATER)).reset()[0]["figures"].tolist()
 
-    observations, _ = vector.reset()
+    figures = vector.reset()[0]["figures"]
 
-    assert observations.shape == (len(rows), 11)
-    assert observations.tolist() == [both[row] for row in rows]
+    assert figures.shape == (len(rows), 1, 6)
+    assert figures.tolist() == [both[row] for row in rows]
     assert both[0] != both[1]
+
+
+def test_one_asset_is_a_portfolio_of_one() -> None:
+    env = make_trading(windows=SHORT)
+    observation, info = env.reset()
+
+    assert env.action_space == MultiDiscrete([3])
+    assert (observation["figures"].shape, observation["cash"].tolist()) == ((1, 6), [1.0])
+    assert len(info["assets"]) == 1
+
+    observation, *_ = env.step([2])
+
+    assert observation["weights"] == pytest.approx([1.0])
+
+
+def test_the_benchmark_of_one_asset_is_the_asset() -> None:
+    env = make_trading(windows=SHORT, reward="benchmark_relative")
+    env.reset()
+    env.step([2])
+
+    # the whole account holds the asset: what is left is the cost of the purchase
+    assert env.step([2])[1] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_vector_refuses_what_it_has_not() -> None:
@@ -77,12 +100,14 @@ def test_a_vector_refuses_what_it_has_not() -> None:
         {"num_envs": 0},
         {"out": "x"},
         {"render_mode": "ansi"},
-        {"lookbak": 3},
+        {"windws": SHORT},
+        {"lookback": 3},
     ) == snapshot("""\
 UsageError: num_envs is 0; choose 1 or more
 UsageError: out: a vector environment does not support it; make single environments
 UsageError: render_mode: a vector environment does not support it; make single environments
-UsageError: no option lookbak; did you mean 'lookback'?; choose from cost_bps, data, data_args, eta, lookback, out, render_mode, reward, seed, windows
+UsageError: no option windws; did you mean 'windows'?; choose from cost_bps, data, data_args, eta, out, render_mode, reward, seed, windows
+UsageError: lookback: the environment shows what the task shows; leave it out
 """)
 
 

@@ -45,6 +45,7 @@ DECISIONS = TaskChoice(
     "synthetic_investorbench",
     windows=("2020-10-02:2020-10-09", "2020-10-05:2020-10-06"),
 )
+SINGLE = replace(DECISIONS, task="investorbench_msft_history")
 MARKET = TaskChoice(
     "market_blinded", "synthetic_us", windows=("2024-03-01:2024-03-08", "2024-03-04:2024-03-05")
 )
@@ -75,6 +76,7 @@ def drawn_actions(space: Any, steps: int) -> list[Any]:
     ("choice", "reward"),
     [
         (KTDFIN, "differential_sharpe"),
+        (SINGLE, "benchmark_relative"),
         pytest.param(DECISIONS, "benchmark_relative", marks=FURTHER),
         pytest.param(MARKET, "after_costs", marks=FURTHER),
     ],
@@ -192,7 +194,7 @@ def played(env: Any, actions: Sequence[Any]) -> list[Any]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "choice",
-    [KTDFIN, pytest.param(DECISIONS, marks=FURTHER), pytest.param(MARKET, marks=FURTHER)],
+    [KTDFIN, SINGLE, pytest.param(DECISIONS, marks=FURTHER), pytest.param(MARKET, marks=FURTHER)],
 )
 def test_nothing_up_to_a_day_depends_on_later_days(choice: TaskChoice) -> None:
     check_look_ahead(OpenedTask.of(choice), get_args(RewardName))
@@ -257,7 +259,7 @@ def test_an_option_that_does_not_fit_is_refused() -> None:
         {"task": "blinded_fixed_candidates"},
     ) == snapshot("""\
 UsageError: task blinded_memory_only lists no candidates at its first close; choose a task that shows a table of candidates, such as blinded_fixed_candidate or market_blinded
-UsageError: lookback: KtdFin-v0 shows what the task shows; leave it out
+UsageError: lookback: the environment shows what the task shows; leave it out
 UsageError: windows: W1, W2: an environment has one window; use make_vec for several
 UsageError: unknown task 'blinded_fixed_candidates'; did you mean 'blinded_fixed_candidate' or 'date_blind_fixed_candidate' or 'blinded_rebased_fixed_candidate'?
 """)

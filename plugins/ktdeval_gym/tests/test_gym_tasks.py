@@ -19,7 +19,7 @@ from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval_gym.rewards import RewardConfig
 from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_scale
 from support.market.trading_market import make_market
-from support.tasks.gym_worlds import BASE, LEVELS, MSFT, moved_market, opened_on
+from support.tasks.gym_worlds import BASE, MSFT, moved_market, opened_on
 
 ORDERS = "market_blinded"
 COLUMNS = (
@@ -170,14 +170,12 @@ def test_orders_that_are_not_filled_are_counted() -> None:
 
 
 def jumping_market() -> MarketSnapshot:
-    """One share that opens at five times its price on the second fill day."""
-    days = BASE + 4
-    opens = [[20.0 if row < BASE + 2 else 100.0] for row in range(days)]
+    """One share that rises by a per cent, and opens at five times its price on the second fill
+    day.
+    """
+    opens = [[19.8], *([[20.0]] * (BASE + 1)), [100.0], [100.0]]
     share = (Instrument("stock", "USD", "us_equity"),)
-    market = make_market(["BBB"], opens, instruments=share)
-    levels = np.array([LEVELS[row % 2] for row in range(days)])
-
-    return replace(market, indices={"000300.SH": levels})
+    return make_market(["BBB"], opens, instruments=share)
 
 
 def test_ruined_account_ends_the_episode_and_its_length_is_recorded() -> None:

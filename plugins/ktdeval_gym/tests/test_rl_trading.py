@@ -22,16 +22,16 @@ from ktdeval.errors import DataError, ProviderError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolSpec
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner import EpisodeFactory, RunConfig, RunFolder, evaluate
+from ktdeval.runner import EpisodeFactory, RunConfig, RunFolder, choose_windows, evaluate
 from ktdeval.task_api import Window
 from ktdeval.testing import Terminal, errors_of, on_each_row
 from ktdeval.values import install_command
 from ktdeval_gym import policy as module
-from ktdeval_gym.open_task import OpenedTask
+from ktdeval_gym.open_task import OpenedTask, TaskChoice
 from ktdeval_gym.params import PolicyParams
 from ktdeval_gym.policy import DECISIONS, PolicyModel, features, overlap, read_policy
+from ktdeval_gym.policy_training import PolicyTraining
 from ktdeval_gym.rl.command import PolicyOptions, rl
-from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
@@ -84,13 +84,29 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
     return folder, save_snapshot(make_twin(InvestorMarketParams()), folder)
 
 
+def training_of(
+    task: str, market: MarketSnapshot, window: str, lookback: int, scale: float | None = None
+) -> PolicyTraining:
+    """The training of a task in a window, by name or FIRST:LAST."""
+    plugins = load_plugins()
+    made = plugins.make_task(task)
+    chosen = choose_windows(made, (window,))
+    windows = tuple(each for each in chosen if each is not None)
+    choice = TaskChoice(task, windows=(window,))
+
+    return PolicyTraining.of(OpenedTask(choice, plugins, made, market, windows), lookback, scale)
+
+
 @pytest.mark.exhaustive
-def test_policy_run_matches_the_simulation_in_features_and_nav(
+def test_policy_run_matches_the_training_in_features_and_nav(
     market: tuple[Path, MarketSnapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The prompt is masked and rounds prices, while the simulation reads the market; decisions,
-    fills and NAV are the same.
+    """Runs and trainings draw different mask keys; features, decisions, fills and NAV are the
+    same.
     """
+    pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
+    from ktdeval_gym.rl.policy_env import PolicyEnv
+
     path = drawn_policy(tmp_path / "p.json")
     policy = read_policy(path)
     seen = []
@@ -124,53 +140,23 @@ def test_policy_run_matches_the_simulation_in_features_and_nav(
 
     steps = folder.load_ledger(spec).steps
 
-    task = load_plugins().make_task(TASK)
-    simulation = TradingSimulation(task, market[1], task.windows["stock"], 5, scale=0.01)
+    env = PolicyEnv(training_of(TASK, market[1], "stock", 5, scale=0.01))
+    observation, _ = env.reset()
     navs = [1e8]
     taken = set()
     vectors = []
 
     for _ in range(STEPS):
-        vectors.append(simulation.observation())
-        action = int(policy.values(vectors[-1]).argmax())
+        vectors.append(observation)
+        action = int(policy.values(observation).argmax())
         taken.add(DECISIONS[action])
-        navs.append(navs[-1] * math.exp(simulation.step(action)[1]))
+        observation, reward, *_ = env.step(action)
+        navs.append(navs[-1] * math.exp(reward))
 
     assert taken == set(DECISIONS)
 
-    np.testing.assert_allclose(seen, vectors, atol=1e-3)
+    np.testing.assert_array_equal(seen, vectors)
     np.testing.assert_allclose([step.nav_minor for step in steps], navs[1:], rtol=1e-9)
-
-
-def test_the_simulation_rewards_what_was_held_and_begins_again(
-    market: tuple[Path, MarketSnapshot],
-) -> None:
-    task = load_plugins().make_task(TASK)
-    days = market[1].days[np.isfinite(market[1].close[:, market[1].asset_index["MSFT"]])]
-    closes = market[1].close[:, market[1].asset_index["MSFT"]]
-    closes = closes[np.isfinite(closes)]
-    span = Window("train", str(days[20]), str(days[23]))
-    simulation = TradingSimulation(task, market[1], span, 4)
-    moves = np.diff(np.log(closes))
-
-    assert simulation.scale == pytest.approx(float(np.std(moves[19:23])))
-
-    first = simulation.reset()
-    np.testing.assert_allclose(first[:-1] * simulation.scale, moves[15:19], atol=1e-6)
-    # filled at the close of the decision
-    results = [simulation.step(action) for action in (2, 1, 0, 0)]
-
-    assert [side for *_, side in (vector for vector, *_ in results)] == [1, 0, -1, -1]
-
-    # A short of the whole NAV gains as much as the price falls; on the second day the NAV has
-    # already moved.
-    expected = [moves[19], 0.0, math.log(2 - math.exp(moves[21]))]
-    np.testing.assert_allclose([reward for _, reward, *_ in results][:3], expected, atol=2e-6)
-
-    assert [ended for *_, ended in results] == [False, False, False, True]
-    assert not any(ruined for *_, ruined, _ in results)
-
-    np.testing.assert_array_equal(simulation.reset(), first)
 
 
 _ADVICE = (
@@ -225,23 +211,19 @@ def test_the_advice_of_each_refusal_leads_to_a_training(
     assert install_command("rl") in error
 
     # A task for which only the extra is missing can be trained: the market has the days.
-    chosen = load_plugins().make_task(words["--task"])
-    span = words["--train"].split(":")
+    chosen = words["--task"]
+    returns = int(words["--lookback"])
 
     try:
-        simulation = TradingSimulation(
-            chosen, market[1], Window("train", *span), int(words["--lookback"])
-        )
+        training = training_of(chosen, market[1], words["--train"], returns)
     except DataError as error:  # the days belong to another asset
         found = re.search(r"choose days from (\S+) to ([0-9-]+)", str(error))
         if found is None:
             raise
 
-        simulation = TradingSimulation(
-            chosen, market[1], Window("train", found[1], found[2]), int(words["--lookback"])
-        )
+        training = training_of(chosen, market[1], f"{found[1]}:{found[2]}", returns)
 
-    assert simulation.scale > 0
+    assert training.scale > 0
 
 
 def test_a_market_without_days_before_those_evaluated_is_refused(
@@ -301,9 +283,7 @@ def test_what_can_t_be_trained_on_is_refused(
     task: str, first: str, last: str, error: str, message: str, market: tuple[Path, MarketSnapshot]
 ) -> None:
     with pytest.raises(getattr(errors, error), match=message):
-        TradingSimulation(
-            load_plugins().make_task(task), market[1], Window("train", first, last), 10
-        )
+        training_of(task, market[1], f"{first}:{last}", 10)
 
 
 @on_each_row(

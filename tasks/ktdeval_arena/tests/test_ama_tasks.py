@@ -21,7 +21,6 @@ from ktdeval.runner import RunConfig, RunFolder, evaluate
 from ktdeval.testing import on_each_row
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
-from ktdeval_gym.single_asset_simulation import TradingSimulation
 from ktdeval_markets.config import MarketConfig
 from support.market.trading_market import market_scene
 
@@ -215,15 +214,6 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
 def test_parts_that_can_not_be_an_exit_are_refused(more: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         MarketConfig.load({**PLUGINS.spec("tasks", "ama_btc").extra["config"], **more}, "t")
-
-
-def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -> None:
-    task = PLUGINS.make_task("ama_btc_close")
-    simulation = TradingSimulation(task, market[1], task.windows["live"], 5)
-    # BUY, SELL, SELL, BUY, HOLD
-    sides = [simulation.step(action)[0][-1] for action in (2, 0, 0, 2, 1)]
-
-    assert sides == [1, 0, -1, 1, 1]
 
 
 def test_only_decision_tasks_mention_that_a_sell_closes() -> None:

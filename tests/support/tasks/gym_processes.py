@@ -28,8 +28,8 @@ class Drawing:
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
 
-    def __call__(self, _observation: Any) -> int:
-        return int(self._rng.integers(3))
+    def __call__(self, _observation: Any) -> Any:
+        return self._rng.integers(3, size=1)
 
 
 class Waiting(Drawing):
@@ -40,7 +40,7 @@ class Waiting(Drawing):
         self._waits_at = 5 if seed == 1 else -1
         self._step = 0
 
-    def __call__(self, observation: Any) -> int:
+    def __call__(self, observation: Any) -> Any:
         while self._step == self._waits_at:
             time.sleep(0.05)
 

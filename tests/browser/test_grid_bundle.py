@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from grid_pages import bundle_page
 from ktdeval_grid.outputs.static_site import write_bundle
-from support.grid.grid_pages import bundle_page
 from support.pages.browser_pages import Reader, every_screen, needs_browser, page_troubles
 
 pytestmark = needs_browser

@@ -1,4 +1,4 @@
-"""The worlds of tests, each built once: a market, runs on it, a board, a grid.
+"""The worlds of tests, each built once: a market, runs on it, a board.
 
 What a whole session shares is to be read; who changes it asks for the copy of its own. A module may
 put another world of a name in its place: `run` copies the module's own `whole`, if it has one.
@@ -19,7 +19,6 @@ from ktdeval.registry import load_plugins
 
 if TYPE_CHECKING:
     from ktdeval.market import MarketSnapshot
-    from support.grid.grid_store import HandMade
     from support.providers.stub_provider import Stub
 
 
@@ -116,7 +115,7 @@ def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_runs_folder(tmp_path_factory.mktemp("desk"))
 
 
-# -- boards and grids
+# -- boards
 
 
 @pytest.fixture
@@ -125,15 +124,6 @@ def board(market: Path, whole: Path, tmp_path: Path) -> Path:
     from support.board.board_checked import make_board
 
     return make_board(tmp_path / "board", market, whole)
-
-
-@pytest.fixture
-def grid(tmp_path: Path, request: pytest.FixtureRequest) -> HandMade:
-    """A grid of two models with four units each, less those that the module has in `PRUNED`."""
-    from support.grid.grid_store import HandMade, record_of, small_plan
-
-    pruned = getattr(request.module, "PRUNED", ())
-    return HandMade(tmp_path, record_of(small_plan(), pruned))
 
 
 # -- processes

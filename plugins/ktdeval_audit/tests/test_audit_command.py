@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from audit_play import FILES, conversation, day, report_of, write_lines
 from ktdeval.cli.main import cli
 from ktdeval.values import LEVELS
 from ktdeval_audit.findings import RULES
 from ktdeval_audit.report import github_lines
 from ktdeval_audit.sarif import to_sarif
-from support.audit.audit_play import FILES, conversation, day, report_of, write_lines
 
 SMELLS = FILES / "openinference_spans.jsonl"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from audit_play import conversation, day, findings_of, report_of
 from ktdeval.market import NO_MARKET
 from ktdeval.masking import identities_of
 from ktdeval.values import load_yaml
 from ktdeval_audit.date_evidence import evidence_of
 from ktdeval_audit.decision_days import stated_day
 from ktdeval_audit.named_dates import days_of_year, named_dates
-from support.audit.audit_play import conversation, day, findings_of, report_of
 from support.paths import REPOSITORY
 
 THURSDAY = date(2025, 8, 14)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from audit_play import conversation, day, write_lines
 from ktdeval.cli.main import cli
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval_audit.decision_days import date_log
 from ktdeval_audit.readers import read_log
-from support.audit.audit_play import conversation, day, write_lines
 
 LEAK = conversation("", tool=f"It closed at 5 on {day(3)}.")
 UNDATED = {"messages": [{"role": "user", "content": "Decide."}]}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from audit_play import conversation, day, findings_of
 from ktdeval.testing import Terminal
 from ktdeval_audit.date_evidence import evidence_of
 from ktdeval_audit.named_dates import days_of_year, named_dates
-from support.audit.audit_play import conversation, day, findings_of
 
 NOUNS = ("consensus", "guidance", "outlook", "forecasts", "estimates")
 REPORTS = (

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from audit_play import DAY, conversation, findings_of, market, report_of
 from ktdeval_audit.later_prices import chance_of
 from ktdeval_audit.printed_numbers import AssetNames, numbers_in
-from support.audit.audit_play import DAY, conversation, findings_of, market, report_of
 
 CODE = 0
 

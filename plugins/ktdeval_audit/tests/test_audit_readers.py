@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from audit_play import FILES, conversation, day, write_lines
 from ktdeval.errors import DataError, UsageError
 from ktdeval_audit.audit import AuditSettings, audit_log
 from ktdeval_audit.decision_days import date_log
 from ktdeval_audit.log_types import AgentLog
 from ktdeval_audit.readers import read_log
 from ktdeval_audit.readers.records import _find_texts
-from support.audit.audit_play import FILES, conversation, day, write_lines
 
 REAL = {
     "openinference_spans.jsonl": "spans",

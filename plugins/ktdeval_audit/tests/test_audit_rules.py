@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.market import Document
-from ktdeval_audit.audit import AuditSettings, audit_log
-from ktdeval_audit.named_dates import named_dates
-from ktdeval_audit.readers import read_log
-from ktdeval_audit.report import report_lines
-from support.audit.audit_play import (
+from audit_play import (
     DAY,
     conversation,
     day,
@@ -23,6 +18,11 @@ from support.audit.audit_play import (
     report_of,
     write_lines,
 )
+from ktdeval.market import Document
+from ktdeval_audit.audit import AuditSettings, audit_log
+from ktdeval_audit.named_dates import named_dates
+from ktdeval_audit.readers import read_log
+from ktdeval_audit.report import report_lines
 
 SPELLINGS = {
     "2024-03-08": ("2024-03-08", "day"),

@@ -12,14 +12,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
-from ktdeval.errors import StoreError
-from ktdeval.harness import Message, Opaque, Reply, ToolCall
-from ktdeval.testing import text_of
-from ktdeval_command.bridge_server import BridgeServer
-from ktdeval_command.call_memory import CallMemory
-from ktdeval_command.loopback_server import ServerLimits, serving
-from ktdeval_command.wire.bridge_request import BridgeRequest
-from support.providers.bridge_clients import (
+from bridge_clients import (
     LOOK,
     MODEL,
     ONE_CALL,
@@ -31,6 +24,13 @@ from support.providers.bridge_clients import (
     asked_raw,
     bridge,
 )
+from ktdeval.errors import StoreError
+from ktdeval.harness import Message, Opaque, Reply, ToolCall
+from ktdeval.testing import text_of
+from ktdeval_command.bridge_server import BridgeServer
+from ktdeval_command.call_memory import CallMemory
+from ktdeval_command.loopback_server import ServerLimits, serving
+from ktdeval_command.wire.bridge_request import BridgeRequest
 from support.raw_requests import ambiguous_requests, answer_to, statuses
 from support.threads import wait_for_error_text
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from bridge_clients import TEXT, bridge
 from ktdeval.testing import AnsweringHandler, running_server
-from support.providers.bridge_clients import TEXT, bridge
-from support.providers.tool_clients import TOKEN, tools
 from support.runs.outside_programs import HEAD, Place
+from tool_clients import TOKEN, tools
 
 pytestmark = pytest.mark.slow  # one run of two steps
 

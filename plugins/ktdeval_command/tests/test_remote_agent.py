@@ -20,8 +20,7 @@ from ktdeval.runner import RunFolder
 from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.testing import free_port, wait_for
 from ktdeval_command.remote_host import HOSTS
-from support.command.literal_player import RESEARCH_CALLS, play, told
-from support.providers.remote_clients import (
+from remote_clients import (
     HOLD,
     TOKEN,
     Calls,
@@ -29,6 +28,7 @@ from support.providers.remote_clients import (
     holding,
     token_file,
 )
+from support.command.literal_player import RESEARCH_CALLS, play, told
 from support.runs.run_support import (
     PLUGIN,
     SAME_MASK,

@@ -17,9 +17,9 @@ from ktdeval.testing import free_port, wait_for
 from ktdeval_command import remote_host
 from ktdeval_command.remote_host import Hosts, RemoteHost, kept_token
 from ktdeval_command.remote_params import RemoteAgentParams
-from support.providers.remote_clients import HOLD, TOKEN, Client, token_file
-from support.providers.tool_clients import INITIALIZE, Tools, request, told
+from remote_clients import HOLD, TOKEN, Client, token_file
 from support.tasks.agent_sessions import PreparedSession
+from tool_clients import INITIALIZE, Tools, request, told
 
 
 class Step(PreparedSession):

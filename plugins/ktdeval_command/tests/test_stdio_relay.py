@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bridge_clients import TOKEN
 from ktdeval.harness import ToolCall, ToolResult
 from ktdeval.testing import free_port
 from ktdeval_command.loopback_server import ServerLimits
@@ -19,8 +20,7 @@ from ktdeval_command.stdio_relay import (
     answer_to,
     stdio_command,
 )
-from support.providers.bridge_clients import TOKEN
-from support.providers.tool_clients import Tools, request, tools
+from tool_clients import Tools, request, tools
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bridge_clients import TOKEN
 from ktdeval.errors import BudgetError, StoreError
 from ktdeval.harness import ToolCall, ToolResult
 from ktdeval_command.agent_desk import NEXT_DAY
@@ -18,8 +19,9 @@ from ktdeval_command.loopback_server import ServerLimits, serving
 from ktdeval_command.mcp_messages import ACTING_TOOLS, VERSIONS
 from ktdeval_command.remote_server import BEGIN
 from ktdeval_command.tool_server import ToolServer
-from support.providers.bridge_clients import TOKEN
-from support.providers.tool_clients import (
+from support.raw_requests import ambiguous_requests, answer_to, statuses
+from support.threads import wait_for_error_text
+from tool_clients import (
     BEARER,
     INITIALIZE,
     LOOK,
@@ -30,8 +32,6 @@ from support.providers.tool_clients import (
     told,
     tools,
 )
-from support.raw_requests import ambiguous_requests, answer_to, statuses
-from support.threads import wait_for_error_text
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}
 

@@ -11,10 +11,7 @@ import anthropic
 import pytest
 from inline_snapshot import snapshot
 
-from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
-from ktdeval.harness import NO_TOOL, Message, Opaque, OwnSettings, Reply, ToolCall, ToolSpec
-from ktdeval_command.wire import anthropic_messages
-from support.providers.bridge_clients import (
+from bridge_clients import (
     LOOK,
     LOOK_AGAIN,
     ONE_CALL,
@@ -26,6 +23,9 @@ from support.providers.bridge_clients import (
     bridge,
     wire_refusals,
 )
+from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
+from ktdeval.harness import NO_TOOL, Message, Opaque, OwnSettings, Reply, ToolCall, ToolSpec
+from ktdeval_command.wire import anthropic_messages
 
 TOOL = {"name": "look", "description": "Look.", "input_schema": SCHEMA}
 OTHER = {"name": "wait", "input_schema": {"type": "object"}}

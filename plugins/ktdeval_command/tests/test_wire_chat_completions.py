@@ -11,10 +11,7 @@ import openai
 import pytest
 from inline_snapshot import snapshot
 
-from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
-from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall
-from ktdeval_command.wire import chat_completions
-from support.providers.bridge_clients import (
+from bridge_clients import (
     ONE_CALL,
     SCHEMA,
     TEXT,
@@ -24,6 +21,9 @@ from support.providers.bridge_clients import (
     bridge,
     wire_refusals,
 )
+from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError, ProviderError
+from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall
+from ktdeval_command.wire import chat_completions
 
 TOOL = {
     "type": "function",

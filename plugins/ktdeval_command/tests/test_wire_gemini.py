@@ -12,10 +12,7 @@ from google import genai
 from google.genai import errors, types
 from inline_snapshot import snapshot
 
-from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError
-from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall, ToolSpec
-from ktdeval_command.wire import gemini
-from support.providers.bridge_clients import (
+from bridge_clients import (
     LOOK,
     LOOK_AGAIN,
     MODEL,
@@ -28,6 +25,9 @@ from support.providers.bridge_clients import (
     bridge,
     wire_refusals,
 )
+from ktdeval.errors import BudgetError, KtdevalError, LeakError, ModelError
+from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall, ToolSpec
+from ktdeval_command.wire import gemini
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from ktdeval.errors import KtdevalError
-from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall
-from ktdeval_command.wire import responses
-from ktdeval_command.wire.refusals import WireError
-from support.providers.bridge_clients import (
+from bridge_clients import (
     ONE_CALL,
     SCHEMA,
     TEXT,
@@ -23,6 +19,10 @@ from support.providers.bridge_clients import (
     Bridge,
     bridge,
 )
+from ktdeval.errors import KtdevalError
+from ktdeval.harness import NO_TOOL, Message, Opaque, Reply, ToolCall
+from ktdeval_command.wire import responses
+from ktdeval_command.wire.refusals import WireError
 
 TOOL = {
     "type": "function",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from advice_cases import Case, cases, write
 from ktdeval.testing import Terminal
 from ktdeval.values import csv_rows
-from support.market.advice_cases import Case, cases, write
 
 CASES = list(cases())
 _FINDINGS = Path(str(resources.files("ktdeval.market.checks"))) / "findings.csv"

@@ -12,7 +12,7 @@ from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import raw_from_snapshot
 from ktdeval_data.params import QlibParams
 from ktdeval_data.qlib_binary import read_bin, read_qlib
-from support.baselines.qlib_writer import write_qlib
+from qlib_writer import write_qlib
 from support.market.raw_market import findings_of
 
 CALENDAR = ["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08"]

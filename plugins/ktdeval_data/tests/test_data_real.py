@@ -19,8 +19,8 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from qlib_writer import write_qlib
 from support.accept.accept_runs import REAL
-from support.baselines.qlib_writer import write_qlib
 from support.market.raw_market import findings_of
 
 pytestmark = pytest.mark.shared_data

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from export_steps import ASKED, MARKET, SYSTEM, model_call, traced
 from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval_export.conversations import ModelCall
@@ -16,7 +17,6 @@ from ktdeval_export.leak_audit import Auditor, decoded_texts, make_finding
 from ktdeval_export.replayed_steps import TracedStep
 from ktdeval_export.runs_to_rows import AuditError
 from support.figures.scoring_cases import record
-from support.runs.export_steps import ASKED, MARKET, SYSTEM, model_call, traced
 
 SECRET = "correct-horse-battery-staple"
 CODE = MARKET.codes[0]

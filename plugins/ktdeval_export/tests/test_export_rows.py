@@ -8,6 +8,16 @@ from typing import Any
 
 import pytest
 
+from export_steps import (
+    ASKED,
+    MARKET,
+    SPEC,
+    SUBMIT,
+    SYSTEM,
+    episode_of,
+    model_call,
+    traced,
+)
 from ktdeval.api import QATask
 from ktdeval.errors import UsageError
 from ktdeval.harness import Message, Reply, ToolCall, ToolSpec
@@ -33,16 +43,6 @@ from ktdeval_export.training_rows import (
     talks_of_step,
 )
 from support.figures.scoring_cases import record
-from support.runs.export_steps import (
-    ASKED,
-    MARKET,
-    SPEC,
-    SUBMIT,
-    SYSTEM,
-    episode_of,
-    model_call,
-    traced,
-)
 
 BARS = ToolSpec("get_bars", "Shows bars.", {"type": "object"})
 CALL = ToolCall("c1", "get_bars", '{"b": 1, "a": [2.5]}')

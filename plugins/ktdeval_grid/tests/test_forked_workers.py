@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from grid_store import HandMade, record_of, small_plan
 from ktdeval.errors import StoreError
 from ktdeval.task_api import WITH_PARENT, WorkerJob
 from ktdeval_builtin.worker_processes import RESTARTS, WorkerProcesses
 from ktdeval_grid.outputs.final_outputs_process import WaitingTables
 from ktdeval_grid.state.layout import open_place
-from support.grid.grid_store import HandMade, record_of, small_plan
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux alone"),

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from grid_store import small_plan
 from ktdeval.errors import UsageError
 from ktdeval.testing import on_each_row
 from ktdeval_grid.state.amend import amendment, with_key
-from support.grid.grid_store import small_plan
 
 KEY = "5eed" * 8
 

@@ -8,11 +8,11 @@ import pytest
 from msgspec import structs
 
 import ktdeval
+from grid_store import record_of, small_plan
 from ktdeval.errors import StoreError
 from ktdeval.registry import code_differences, code_hashes, load_plugins
 from ktdeval_grid.state.records import GridRecord
 from ktdeval_grid.workers.open_grid import check_code
-from support.grid.grid_store import record_of, small_plan
 from support.runs.run_support import PLUGIN
 
 PLUGIN_TEXT = '''"""Plugin with one runner."""

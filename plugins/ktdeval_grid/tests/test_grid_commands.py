@@ -10,6 +10,8 @@ import pytest
 from inline_snapshot import snapshot
 
 import ktdeval.runner
+from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from grid_workers import board_of
 from ktdeval.registry import find_entry_points, plugin_registry
 from ktdeval.testing import Terminal, on_each_row
 from ktdeval_grid.command_group import COMMANDS
@@ -17,8 +19,6 @@ from ktdeval_grid.commands import EstimateOptions, estimate
 from ktdeval_grid.launch.launch_command import LaunchOptions
 from ktdeval_grid.planning.estimate_types import SCENARIOS
 from ktdeval_grid.state.grid_control import change_control, read_control, set_paused
-from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
-from support.grid.grid_workers import board_of
 
 #: Questions that need no market, and a model that says 5
 QUESTIONS = """

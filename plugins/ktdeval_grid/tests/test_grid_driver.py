@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from grid_launches import request_of
+from grid_store import HandMade, done, failure, unit_id
 from ktdeval.errors import BudgetError, EpisodeFailure, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import load_plugins
@@ -18,8 +20,6 @@ from ktdeval.testing import on_each_row
 from ktdeval_grid.launch.driver import Driver, LaunchResult, check_result, worker_errors
 from ktdeval_grid.launch.launch_display import PlainWatcher
 from ktdeval_grid.state.layout import GridPlace, open_place
-from support.grid.grid_launches import request_of
-from support.grid.grid_store import HandMade, done, failure, unit_id
 
 PRUNED = [3]
 

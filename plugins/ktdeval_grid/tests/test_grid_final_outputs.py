@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pytest
 
+from grid_store import HandMade, done, record_of, small_plan, unit_id
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import StoreError
 from ktdeval.hookspecs import Spec, hookimpl
@@ -22,7 +23,6 @@ from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.status import look, reader_of
 from ktdeval_grid.state.subprocess_command import own_command
 from support.figures.compare_cards import make_card, save_card
-from support.grid.grid_store import HandMade, done, record_of, small_plan, unit_id
 
 SYSTEM = "builtin-momentum_react"
 TASK = "blinded_open_research"

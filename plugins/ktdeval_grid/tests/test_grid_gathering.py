@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from grid_store import HandMade, unit_id
+from grid_workers import board_of
 from ktdeval.calls.call_log import CallLog
 from ktdeval.errors import FencedError, StoreError
 from ktdeval.runner import RunPart
@@ -26,8 +28,6 @@ from ktdeval_grid.state.layout import (
 from ktdeval_grid.workers.gather_runs import AtEnd, Gathering, GatherJob
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.unit_takeover import canary_part, furthest_part
-from support.grid.grid_store import HandMade, unit_id
-from support.grid.grid_workers import board_of
 from support.providers.call_runs import call_of
 
 FIRST = "builtin-momentum_react"

@@ -14,6 +14,8 @@ import click
 import pytest
 from inline_snapshot import snapshot
 
+from grid_launches import intent_of, request_of
+from grid_store import HandMade, done, record_of, small_plan
 from ktdeval.errors import EpisodeFailure, UsageError
 from ktdeval.stores import LocalStore
 from ktdeval.testing import wait_for
@@ -24,8 +26,6 @@ from ktdeval_grid.launch.launch_command import _detach, _drive_here, _LaunchInte
 from ktdeval_grid.planning.estimate_types import Amount, GridEstimate, ModelEstimate
 from ktdeval_grid.state.amend import Amendment
 from ktdeval_grid.state.subprocess_command import _read_output
-from support.grid.grid_launches import intent_of, request_of
-from support.grid.grid_store import HandMade, done, record_of, small_plan
 
 RUNNER = """
 from ktdeval.api import Spec, hookimpl

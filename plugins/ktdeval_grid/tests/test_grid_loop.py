@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from grid_workers import worker_of
 from ktdeval.errors import StoreError
 from ktdeval.registry import load_plugins
 from ktdeval.testing import on_each_row
@@ -17,8 +19,6 @@ from ktdeval_grid.state.layout import gather_job
 from ktdeval_grid.state.records import GridRecord, WorkerPaid, paid_key
 from ktdeval_grid.workers.worker_loop import Worker
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
-from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
-from support.grid.grid_workers import worker_of
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

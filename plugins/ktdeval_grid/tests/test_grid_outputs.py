@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from grid_pages import bundle_page
+from grid_store import HandMade, failure, record_of, small_plan, unit_id
 from ktdeval.testing import on_each_row
 from ktdeval_grid.outputs.output_kinds import CardFacts, Conditions, output_specs
 from ktdeval_grid.outputs.static_site import BundlePage, index_html
 from ktdeval_grid.state.status import look, reader_of
-from support.grid.grid_pages import bundle_page
-from support.grid.grid_store import HandMade, failure, record_of, small_plan, unit_id
 
 
 def facts(**counts: int) -> CardFacts:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grid_store import small_plan
 from ktdeval.calls.prices import choose_price
 from ktdeval.cards.fields.fact_types import CutoffEntry
 from ktdeval.cards.fields.listed_cutoffs import listed_cutoff
@@ -27,7 +28,6 @@ from ktdeval_grid.planning.plan import (
 from ktdeval_grid.planning.plan_overrides import resolved_plan
 from ktdeval_grid.planning.shipped_plans import plan_path, shipped_plans
 from ktdeval_models.remote.base import PRICE_TABLE
-from support.grid.grid_store import small_plan
 from support.paths import REPOSITORY
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")

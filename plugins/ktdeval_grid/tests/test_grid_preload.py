@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
+from grid_store import small_plan
 from ktdeval.cli import forked_command
 from ktdeval.runner.plans import data_source
 from ktdeval_grid.launch import preload as preloading
 from ktdeval_grid.launch.preload import preload
-from support.grid.grid_store import small_plan
 
 pytestmark = pytest.mark.slow
 

@@ -12,6 +12,9 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import structs
 
+from grid_launches import intent_of, request_of
+from grid_store import HandMade, done, failure, small_plan, unit_id
+from grid_workers import board_of
 from ktdeval.testing import on_each_row, text_of
 from ktdeval_grid.launch.driver import LaunchResult
 from ktdeval_grid.launch.json_events import UnitEvents, UnitLine
@@ -35,9 +38,6 @@ from ktdeval_grid.state.printed_status import (
     status_lines,
 )
 from ktdeval_grid.state.status import FailureKind, GridStatus, Tally, look, reader_of
-from support.grid.grid_launches import intent_of, request_of
-from support.grid.grid_store import HandMade, done, failure, small_plan, unit_id
-from support.grid.grid_workers import board_of
 
 SYSTEM = "builtin-momentum_react"
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from grid_store import HandMade, done, failure, record_of, small_plan, unit_id
+from grid_workers import board_of
 from ktdeval.errors import UsageError
 from ktdeval.stores import LocalStore
 from ktdeval.testing import on_each_row
@@ -23,8 +25,6 @@ from ktdeval_grid.state.status import (
     reader_of,
     seconds_left,
 )
-from support.grid.grid_store import HandMade, done, failure, record_of, small_plan, unit_id
-from support.grid.grid_workers import board_of
 
 PRUNED = [3]
 

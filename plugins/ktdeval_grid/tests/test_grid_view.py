@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from grid_store import failure
 from ktdeval.stores import ClaimBoard, Stat
 from ktdeval.values import encode_canonical
 from ktdeval_grid.state.grid_control import change_control, requeue_units
@@ -14,7 +15,6 @@ from ktdeval_grid.state.layout import bytes_kept, open_place
 from ktdeval_grid.state.records import failed_key
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.worker_names import WorkerName
-from support.grid.grid_store import failure
 
 
 def test_a_worker_lives_while_its_heartbeat_changes_within_a_lease() -> None:

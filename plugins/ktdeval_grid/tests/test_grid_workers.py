@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from grid_store import small_plan
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import Plugins, load_plugins
@@ -19,7 +20,6 @@ from ktdeval_grid.launch.launch_workers import _Signals, start_workers, wait_for
 from ktdeval_grid.state.records import Launch, launch_key
 from ktdeval_grid.workers.worker_command import _options, _report_line, stopping_on_signals
 from ktdeval_grid.workers.worker_session import GridSession, WorkerOptions, WorkerReport
-from support.grid.grid_store import small_plan
 
 JOB = WorkerJob(("grid", "worker"), workers=1)
 

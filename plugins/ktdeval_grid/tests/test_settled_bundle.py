@@ -12,6 +12,9 @@ import click
 import pytest
 from msgspec import structs
 
+from grid_looks import cell_id, record_of_looks
+from grid_pages import bundle_page
+from grid_store import HandMade, done, record_of, small_plan, unit_id
 from ktdeval.cards import ScoringCard, TradingCard, load_evaluation
 from ktdeval.errors import UsageError
 from ktdeval.hookspecs import Spec, hookimpl
@@ -33,9 +36,6 @@ from ktdeval_grid.state.settled_pairs import LookBook, looks_to_make
 from ktdeval_grid.state.status import look, reader_of
 from support.figures.compare_cards import make_card, save_card
 from support.figures.scoring_cases import scoring_card
-from support.grid.grid_looks import cell_id, record_of_looks
-from support.grid.grid_pages import bundle_page
-from support.grid.grid_store import HandMade, done, record_of, small_plan, unit_id
 
 FIRST = "builtin-momentum_react"
 WINDOWS = {

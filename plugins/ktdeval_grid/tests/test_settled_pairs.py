@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 
+from grid_looks import RULE, TASK, cell_id, plan_of_looks, record_of_looks
+from grid_store import HandMade, done, failure, record_of, small_plan
+from grid_workers import worker_of
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.testing import on_each_row, text_of
 from ktdeval_grid.launch.json_events import UnitEvents
@@ -26,9 +29,6 @@ from ktdeval_grid.state.settled_pairs import (
 )
 from ktdeval_grid.state.status import look, reader_of
 from ktdeval_grid.workers.worker_loop import Worker
-from support.grid.grid_looks import RULE, TASK, cell_id, plan_of_looks, record_of_looks
-from support.grid.grid_store import HandMade, done, failure, record_of, small_plan
-from support.grid.grid_workers import worker_of
 
 FIRST = "builtin-momentum_react"
 SECOND = "builtin-reversal_react"

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
+from gym_worlds import BASE, moved_market, opened_on
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import Message, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.runner import EpisodeFactory
@@ -29,7 +30,6 @@ from ktdeval_gym.action_submissions import (
     write_actions,
 )
 from ktdeval_gym.params import ActionsParams
-from support.tasks.gym_worlds import BASE, moved_market, opened_on
 
 # ---- target weights
 

@@ -19,6 +19,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip instal
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
+from gym_broker import broker_env, rewarded_by, session_samples  # noqa: E402
 from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, InvariantError, UsageError  # noqa: E402
@@ -26,7 +27,6 @@ from ktdeval_gym.action_submissions import SubmittedCall  # noqa: E402
 from ktdeval_gym.broker_session import BrokerOptions, BrokerTools  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_qfinzero.timestamps import parse_moment  # noqa: E402
-from support.qfinzero.gym_broker import broker_env, rewarded_by, session_samples  # noqa: E402
 from support.qfinzero.qfinzero_poison import poison, small_world  # noqa: E402
 
 OPTIONS = BrokerOptions(as_of="2025-01-20T22:00:00Z", days=8, lookback=3)

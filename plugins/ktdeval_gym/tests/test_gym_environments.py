@@ -22,13 +22,13 @@ gymnasium = pytest.importorskip("gymnasium", reason=EXTRA)
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
+from gym_worlds import as_bytes  # noqa: E402
 from ktdeval.cards import load_card  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.runner import load_ledger  # noqa: E402
 from ktdeval.testing import errors_with  # noqa: E402
 from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
-from support.tasks.gym_worlds import as_bytes  # noqa: E402
 
 INVESTORBENCH = "synthetic_investorbench"
 SHORT = "2020-10-02:2020-10-08"

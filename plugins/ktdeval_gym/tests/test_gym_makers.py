@@ -18,6 +18,7 @@ pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 from gymnasium.spaces import MultiDiscrete
 from inline_snapshot import snapshot
 
+from gym_worlds import MSFT
 from ktdeval.errors import DataError, UsageError
 from ktdeval.harness import ModelRequest
 from ktdeval.registry import load_plugins
@@ -29,7 +30,6 @@ from ktdeval_gym.recording import new_folder
 from ktdeval_gym.rewards import RewardConfig
 from ktdeval_gym.rollouts import RolloutJob, roll_out, roll_out_all
 from support.runs.export_runs import QUESTIONS
-from support.tasks.gym_worlds import MSFT
 
 SHORT = "2020-10-02:2020-10-08"
 LATER = "2020-11-02:2020-11-09"

@@ -20,6 +20,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip instal
 
 
 import ktdeval_gym.envs  # noqa: E402, F401 - registers the environments
+from gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402
 from ktdeval.errors import UsageError  # noqa: E402
 from ktdeval.market import MarketSnapshot  # noqa: E402
 from ktdeval.registry import load_plugins  # noqa: E402
@@ -34,7 +35,6 @@ from ktdeval_gym.open_task import OpenedTask, TaskChoice  # noqa: E402
 from ktdeval_gym.portfolio_vector import PortfolioVectorEnv, make_task_vector  # noqa: E402
 from ktdeval_gym.rewards import RewardConfig, RewardName  # noqa: E402
 from ktdeval_gym.task_env import TaskEnv  # noqa: E402
-from support.tasks.gym_worlds import BASE, as_bytes, moved_market, opened_on  # noqa: E402
 
 STEPS = int(os.environ.get("KTDEVAL_GYM_STEPS", "9"))
 KTDFIN = TaskChoice(

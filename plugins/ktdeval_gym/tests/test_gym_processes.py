@@ -16,11 +16,11 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
+import gym_processes  # noqa: E402
+from gym_processes import NAME, Drawing, jobs  # noqa: E402
+from gym_worlds import as_bytes  # noqa: E402
 from ktdeval.testing import wait_for  # noqa: E402
 from ktdeval_gym.rollouts import roll_out_all  # noqa: E402
-from support.tasks import gym_processes  # noqa: E402
-from support.tasks.gym_processes import NAME, Drawing, jobs  # noqa: E402
-from support.tasks.gym_worlds import as_bytes  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -13,13 +13,13 @@ import pytest
 
 pytest.importorskip("gymnasium", reason="needs gymnasium: pip install '.[gym]'")
 
+from gym_worlds import BASE, MSFT, moved_market, opened_on
 from ktdeval.attribution import market_levels
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval_gym.rewards import RewardConfig
 from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_scale
 from support.market.trading_market import make_market
-from support.tasks.gym_worlds import BASE, MSFT, moved_market, opened_on
 
 ORDERS = "market_blinded"
 COLUMNS = (

@@ -15,6 +15,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="needs gymnasium: pip instal
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
+from gym_worlds import MSFT, opened_on  # noqa: E402
 from ktdeval.errors import DataError  # noqa: E402
 from ktdeval.market import Instrument, MarketSnapshot  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
@@ -22,7 +23,6 @@ from ktdeval_gym.policy_training import PolicyTraining  # noqa: E402
 from ktdeval_gym.rl.policy_env import PolicyEnv  # noqa: E402
 from ktdeval_gym.training_checks import check_days, earliest_day, form_problem, span_problem  # noqa: E402
 from support.market.trading_market import make_market  # noqa: E402
-from support.tasks.gym_worlds import MSFT, opened_on  # noqa: E402
 
 FIRST_DAY = "2024-03-04"
 HALTED = 5

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from inline_snapshot import snapshot
 
+from gym_worlds import BASE, opened_on
 from ktdeval import errors
 from ktdeval.errors import DataError, ProviderError
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolSpec
@@ -36,7 +37,6 @@ from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
 from support.market.trading_market import make_market
-from support.tasks.gym_worlds import BASE, opened_on
 
 TASK = "investorbench_msft_history"
 STEPS = 25

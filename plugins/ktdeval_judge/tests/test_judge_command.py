@@ -13,7 +13,7 @@ from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.testing import Terminal
 from ktdeval_judge.command import nest_options
-from support.judge.program_files import FILES
+from program_files import FILES
 
 pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data")
 

@@ -17,7 +17,7 @@ from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_judge.readers.program_forms import rating_of
 from ktdeval_judge.readers.programs import check_program, programs
-from support.judge.program_files import ALL_FILES, FILES, READERS_BY_FILE, UNNAMED, declared
+from program_files import ALL_FILES, FILES, READERS_BY_FILE, UNNAMED, declared
 
 SHUFFLED = [name for name in ALL_FILES if name.endswith(".csv") and "writer" not in name
             and "flex" not in name and "statement" not in name]  # fmt: skip
@@ -54,7 +54,7 @@ def test_each_file_is_recognised_by_one_reader_whatever_it_is_called(
 
 
 def _sessions() -> tuple[int, ...]:
-    from support.judge.program_files import bars
+    from program_files import bars
 
     return tuple(bars("close").index)
 

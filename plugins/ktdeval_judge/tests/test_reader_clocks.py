@@ -11,7 +11,7 @@ import pytest
 
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_tables.moments import CellFault, StampClock, parse_moments
-from support.judge.program_files import FILES
+from program_files import FILES
 
 
 def day(text: str, zone: str = "", *, is_label: bool = True) -> int:

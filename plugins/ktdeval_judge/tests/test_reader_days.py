@@ -15,7 +15,7 @@ from ktdeval.testing import not_empty
 from ktdeval.values import load_yaml
 from ktdeval_judge.declared import Declared
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.judge.program_files import FILES, bars, declared
+from program_files import FILES, bars, declared
 
 CASH = 1_000_000.0
 DAYS = bars("close").index

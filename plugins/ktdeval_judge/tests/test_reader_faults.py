@@ -15,7 +15,7 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.judge.program_files import ALL_FILES, FILES
+from program_files import ALL_FILES, FILES
 
 Change = Callable[[str], str]
 LOG = "tradingagents/009005.SZ/TradingAgentsStrategy_logs/full_states_log_2025-03-17.json"

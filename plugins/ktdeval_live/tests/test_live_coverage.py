@@ -15,7 +15,7 @@ from ktdeval_live.checks.verification import LiveVerification, verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.deciding.past_replay import SetClock
 from ktdeval_live.record.folder import LiveFolder
-from support.live.live_day import DECIDED_ON, FILLED_ON, kept_day
+from live_day import DECIDED_ON, FILLED_ON, kept_day
 from support.live.live_week import AFTER, BEFORE
 from support.live.time_authority import authority
 

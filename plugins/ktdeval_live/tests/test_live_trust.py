@@ -27,7 +27,7 @@ from ktdeval_live.plan import Stamping
 from ktdeval_live.publication.publication_evidence import PROVES
 from ktdeval_live.record.folder import LiveFolder
 from ktdeval_live.results.card_types import LiveCard
-from support.live.live_day import kept_day
+from live_day import kept_day
 from support.live.live_week import AFTER, BEFORE
 from support.live.time_authority import Authority, authority
 from support.paths import REPOSITORY

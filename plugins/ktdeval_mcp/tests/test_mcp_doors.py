@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("mcp")
 
 from mcp.shared.exceptions import MCPError
-from test_mcp_server import SECRET, connected, error_line
 
 from ktdeval.errors import UsageError
 from ktdeval_mcp.folders import Folders
+from test_mcp_server import SECRET, connected, error_line
 
 pytestmark = pytest.mark.anyio
 

@@ -29,8 +29,8 @@ from ktdeval_models.planted.reduced_text import (
     tokens_of,
 )
 from ktdeval_models.planted.transformer import Shape, Transformer
+from planted_models import SHAPE, SIZES, network, store
 from support.tasks.ktdfin_play import Play
-from support.tasks.planted_models import SHAPE, SIZES, network, store
 
 PLUGINS = load_plugins()
 WINDOW = "2024-03-01:2024-03-29"

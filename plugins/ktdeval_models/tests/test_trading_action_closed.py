@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_trading_action import model, request
 
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
 from ktdeval.runner.records.run_folder import RunFolder
 from support.providers.adapter_server import Prepared, prepared
 from support.providers.stub_provider import skip_without_sdks
+from test_trading_action import model, request
 
 skip_without_sdks()
 

@@ -26,8 +26,8 @@ from ktdeval_qlib.samples import (
     normalised_labels,
     step_input,
 )
+from qlib_market import SEGMENTS, baseline_market
 from support.baselines.qlib_data import published
-from support.baselines.qlib_market import SEGMENTS, baseline_market
 
 pytest.importorskip("qlib")
 

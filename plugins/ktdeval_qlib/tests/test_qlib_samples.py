@@ -33,7 +33,7 @@ from ktdeval_qlib.samples import (
     shuffled_labels,
     step_input,
 )
-from support.baselines.qlib_market import FROZEN, SEGMENTS, baseline_market
+from qlib_market import FROZEN, SEGMENTS, baseline_market
 from support.tasks.ktdfin_market import poisoned
 
 MARKET = baseline_market()

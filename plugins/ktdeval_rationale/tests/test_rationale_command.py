@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import ktdeval
+import rationale_plugin
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshots.storage import save_snapshot
@@ -28,7 +29,6 @@ from ktdeval.values import dumps_canonical, to_plain
 from ktdeval_rationale.category_counts import read_steps
 from ktdeval_rationale.command import rationale
 from support.accept.accept_runs import evaluate
-from support.rationale import rationale_plugin
 from support.runs.run_support import store_market
 
 pytestmark = pytest.mark.slow

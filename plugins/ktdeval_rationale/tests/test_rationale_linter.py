@@ -39,10 +39,7 @@ from ktdeval_rationale.paraphrased_leaks import (
     sentences_of,
     shipped_anchors,
 )
-from support.masking.masking_market import CODES, INDEX_CODE, MARKET
-from support.masking.spellings import CODE_STYLES, HARMLESS, spell
-from support.paths import REPOSITORY
-from support.rationale.rationale_planted import (
+from rationale_planted import (
     FILES,
     FOLDER,
     Planted,
@@ -51,6 +48,9 @@ from support.rationale.rationale_planted import (
     read_planted,
     score,
 )
+from support.masking.masking_market import CODES, INDEX_CODE, MARKET
+from support.masking.spellings import CODE_STYLES, HARMLESS, spell
+from support.paths import REPOSITORY
 
 LINTER = RationaleLinter(MARKET)
 
@@ -365,9 +365,7 @@ def test_fresh_sentences_are_found_at_the_documented_rates() -> None:
     """
     rows = list(
         csv.DictReader(
-            (REPOSITORY / "tests/support/rationale/rationale_fresh.csv")
-            .read_text(encoding="utf-8")
-            .splitlines()
+            Path(__file__).with_name("rationale_fresh.csv").read_text(encoding="utf-8").splitlines()
         )
     )
 

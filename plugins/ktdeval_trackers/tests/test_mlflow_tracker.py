@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ktdeval.task_api import EpisodeFinished, EpisodeStarted
-from support.runs.tracked_run import (
+from tracked_run import (
     BROKEN,
     DONE,
     PROMPT,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from support.runs.tracked_run import (
+from tracked_run import (
     BROKEN,
     DONE,
     MODEL,

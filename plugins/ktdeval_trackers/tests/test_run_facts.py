@@ -16,7 +16,7 @@ from ktdeval_trackers.run_facts import (
     parameters,
 )
 from support.figures.metric_cases import spec
-from support.runs.tracked_run import DONE, call, whole_run
+from tracked_run import DONE, call, whole_run
 
 
 def test_parameters_are_what_the_episodes_share_or_have_between_them() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktdeval.task_api.events import Event
-from support.runs.tracked_run import PROMPT, REPLY, RUN_ID, STEPS, step, whole_run
+from tracked_run import PROMPT, REPLY, RUN_ID, STEPS, step, whole_run
 
 pytest.importorskip("wandb", reason="needs the extra wandb: pip install '.[wandb]'")
 

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import numpy as np
+
 from test_markets_state import CODES, EMPTY, N_DAYS, ROW, market, rows_of, scene_of, state_of
 
 

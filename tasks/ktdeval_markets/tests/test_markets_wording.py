@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from test_markets_state import EMPTY, ROW, market, scene_of
 
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
@@ -15,6 +14,7 @@ from ktdeval.task_api import Window
 from ktdeval.task_api.trading_task import WindowDates
 from ktdeval.trading.types import Scale
 from support.masking.masking_market import lens_of
+from test_markets_state import EMPTY, ROW, market, scene_of
 
 PLUGINS = load_plugins()
 

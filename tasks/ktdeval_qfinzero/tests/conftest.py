@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.qfinzero.qfinzero_store_play import save_tiny
+from qfinzero_store_play import save_tiny
 
 if TYPE_CHECKING:
     from support.qfinzero.qfinzero_server import Served

@@ -36,8 +36,7 @@ from ktdeval_qfinzero.data.rows import (
     TagFilters,
 )
 from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset, update_dataset
-from support.qfinzero.qfinzero_memory import MemoryPrices
-from support.qfinzero.qfinzero_store_play import (
+from qfinzero_store_play import (
     INFO,
     disk_full,
     equal_bars,
@@ -48,6 +47,7 @@ from support.qfinzero.qfinzero_store_play import (
     tiny_prices,
     together,
 )
+from support.qfinzero.qfinzero_memory import MemoryPrices
 from support.qfinzero.qfinzero_world import at, events, news, small_dataset, small_prices
 
 ALWAYS = MomentSpan(0, 2**62)

@@ -18,9 +18,9 @@ from ktdeval_qfinzero.data.rows import EventRelease, EventRow, row_key
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.event_stream import SNIPPET_CHARACTERS, StoreQuery, event_rows, payload_of
 from ktdeval_qfinzero.timestamps import MINUTE
+from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS
 from support.qfinzero.qfinzero_calls import DATASET, ask, ids, pages, refused, workspace
 from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews
-from support.qfinzero.qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS
 from support.qfinzero.qfinzero_synthetic import ALL_TIME
 from support.qfinzero.qfinzero_world import at, events, news
 

@@ -16,11 +16,11 @@ from ktdeval_qfinzero.data.dataset import Dataset, open_dataset
 from ktdeval_qfinzero.data.rows import EventRelease, EventRow, NewsRow
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.timestamps import DAY, MINUTE
+from qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, storable
+from qfinzero_store_play import INFO, tiny_prices
 from support.qfinzero.qfinzero_calls import DATASET, ask, workspace
 from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews
 from support.qfinzero.qfinzero_poison import in_memory
-from support.qfinzero.qfinzero_rows import ARTICLE_LISTS, EVENT_LISTS, storable
-from support.qfinzero.qfinzero_store_play import INFO, tiny_prices
 from support.qfinzero.qfinzero_world import at, events, news
 
 FIRST = at("2025-01-01")

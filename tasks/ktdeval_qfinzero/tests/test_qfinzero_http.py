@@ -12,8 +12,8 @@ import pytest
 
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
 from ktdeval_qfinzero.access.workspaces import HEADER, WorkspaceLimits
+from qfinzero_toy import HOLD, HOLDING, TOYS
 from support.qfinzero.qfinzero_server import Served, serving
-from support.qfinzero.qfinzero_toy import HOLD, HOLDING, TOYS
 
 SERVED = {"catalogue": TOYS, "limits": WorkspaceLimits(most=20, idle_s=100)}
 

@@ -37,7 +37,7 @@ from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.schema import fill_words, memory
 from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
-from support.qfinzero.qfinzero_store_play import equal_bars
+from qfinzero_store_play import equal_bars
 from support.qfinzero.qfinzero_world import at, small_dataset, small_prices
 from support.tables import beside
 

@@ -30,9 +30,9 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.client_workspace import Workspace
 from ktdeval_qfinzero.data.dataset import open_dataset
 from ktdeval_qfinzero.pmb.broker import verify
+from qfinzero_toy import TOYS
 from support.qfinzero.qfinzero_scenario import Played, day, in_process, played
 from support.qfinzero.qfinzero_server import Served, serving
-from support.qfinzero.qfinzero_toy import TOYS
 from support.qfinzero.qfinzero_world import at, small_dataset, store_small
 
 SERVED = {"catalogue": TOYS, "limits": WorkspaceLimits(most=3, idle_s=100)}

@@ -13,6 +13,7 @@ from ktdeval.testing import on_each_row
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.timestamps import DAY
+from qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_broker_play import (
     FLAT,
     Play,
@@ -24,7 +25,6 @@ from support.qfinzero.qfinzero_broker_play import (
     table,
 )
 from support.qfinzero.qfinzero_calls import refused
-from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at
 
 PLENTY = 1_000_000

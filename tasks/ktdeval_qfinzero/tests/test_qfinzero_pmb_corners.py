@@ -22,10 +22,10 @@ from ktdeval_qfinzero.pmb.broker import Broker, verify
 from ktdeval_qfinzero.pmb.broker_types import Instrument
 from ktdeval_qfinzero.pmb.reference_data import BrokerReference
 from ktdeval_qfinzero.timestamps import MINUTE, Clock
+from qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_broker_play import FLAT, OPEN, Play, by_days, market, minutes, table
 from support.qfinzero.qfinzero_calls import refused
 from support.qfinzero.qfinzero_margin import STOCK
-from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at, bars_of, small_dataset, with_prices
 
 

@@ -20,12 +20,12 @@ from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.holding_events import PositionEnded
 from ktdeval_qfinzero.timestamps import DAY
+from qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_broker_play import EARLY, FLAT, Play, daily, market, table
 from support.qfinzero.qfinzero_calls import refused
 from support.qfinzero.qfinzero_invariants import check_invariants
 from support.qfinzero.qfinzero_margin import e4
 from support.qfinzero.qfinzero_memory import MemoryPrices
-from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at, small_dataset, with_prices
 
 MIDNIGHT = at("2025-01-03T00:00:00Z")

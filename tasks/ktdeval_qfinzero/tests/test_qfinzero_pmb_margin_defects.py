@@ -15,10 +15,10 @@ from ktdeval_qfinzero.data.rows import BorrowRow, DividendRow
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.pmb.broker_types import Instrument
 from ktdeval_qfinzero.timestamps import MINUTE
+from qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_broker_play import Play, Price, by_days
 from support.qfinzero.qfinzero_calls import ask, refused
 from support.qfinzero.qfinzero_margin import STOCK, e4
-from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at
 
 LENT = [BorrowRow("AVLN", 0, 1_000_000, 360)]

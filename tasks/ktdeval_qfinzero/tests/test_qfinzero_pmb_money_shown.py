@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
+from qfinzero_plays import Line, on_each_play, run_play
 
 
 @on_each_play

@@ -12,6 +12,7 @@ import pytest
 
 from ktdeval.testing import not_empty, on_each_row
 from ktdeval_qfinzero.timestamps import DAY, MINUTE
+from qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_broker_play import (
     FLAT,
     FREE,
@@ -24,7 +25,6 @@ from support.qfinzero.qfinzero_broker_play import (
     table,
 )
 from support.qfinzero.qfinzero_calls import refused
-from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at, small_dataset
 
 CALL = "O:AVLN250117C00100000"

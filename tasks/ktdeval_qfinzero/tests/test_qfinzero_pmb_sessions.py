@@ -34,10 +34,10 @@ from ktdeval_qfinzero.pmb.bar_feed import (
 )
 from ktdeval_qfinzero.timestamps import MINUTE
 from ktdeval_qfinzero.trading_hours import trading_hours
+from qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_broker_play import FLAT, Play, market, minutes, thing
 from support.qfinzero.qfinzero_calls import ask, pages, refused
 from support.qfinzero.qfinzero_margin import e4
-from support.qfinzero.qfinzero_plays import Line, on_each_play, run_play
 from support.qfinzero.qfinzero_world import at, small_dataset, with_prices
 
 

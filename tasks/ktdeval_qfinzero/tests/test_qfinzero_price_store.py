@@ -33,8 +33,7 @@ from ktdeval_qfinzero.data.stored_market import StoredPrices
 from ktdeval_qfinzero.data.writing import save_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.timestamps import DAY
-from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews
-from support.qfinzero.qfinzero_rows import (
+from qfinzero_rows import (
     ARTICLE_LISTS,
     EVENT_LISTS,
     MOMENTS,
@@ -43,13 +42,14 @@ from support.qfinzero.qfinzero_rows import (
     TAGS,
     storable,
 )
-from support.qfinzero.qfinzero_store_play import (
+from qfinzero_store_play import (
     INFO,
     equal_bars,
     long_contracts,
     long_prices,
     tiny_prices,
 )
+from support.qfinzero.qfinzero_memory import MemoryCalendars, MemoryNews
 from support.qfinzero.qfinzero_world import at, events, news
 
 ALWAYS = MomentSpan(-(2**80), 2**80)

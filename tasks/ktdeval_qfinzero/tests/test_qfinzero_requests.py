@@ -13,8 +13,8 @@ import sys
 import pytest
 
 from ktdeval_qfinzero.access.guarded_dispatch import AccessRules
+from qfinzero_toy import TOYS
 from support.qfinzero.qfinzero_server import Served
-from support.qfinzero.qfinzero_toy import TOYS
 from support.raw_requests import ambiguous_requests, answer_to, statuses
 
 TOKEN = "a-token-of-some-length"

@@ -27,7 +27,7 @@ from ktdeval_qfinzero.scoring.values import (
     reference_time,
     reference_value,
 )
-from support.qfinzero.qfinzero_reply import score_reply
+from qfinzero_reply import score_reply
 from support.qfinzero.qfinzero_scoring_cases import (
     BARS,
     EVENTS,

@@ -30,7 +30,7 @@ def _agent_logs() -> dict[str, Parser]:
     from ktdeval_audit.decision_days import date_log
     from ktdeval_audit.readers import read_log
 
-    folder = REPOSITORY / "tests/support/audit/files"
+    folder = REPOSITORY / "plugins/ktdeval_audit/tests/files"
     names = ("openinference_spans.jsonl", "openinference_otlp.json", "langsmith_runs.jsonl")
     names += ("genai_spans.jsonl", "inspect.json", "inspect.eval")
     chat = b'{"messages": [{"role": "user", "content": "Today is 2024-03-05."}]}\n'

@@ -10,7 +10,7 @@ from typing import Any
 from support.fuzzing.fuzz_kit import Parser, of_file
 from support.paths import REPOSITORY
 
-FILES = REPOSITORY / "tests/support/judge/files"
+FILES = REPOSITORY / "plugins/ktdeval_judge/tests/files"
 _LOG = "tradingagents/009005.SZ/TradingAgentsStrategy_logs/full_states_log_2025-03-17.json"
 _SEEDS: dict[str, tuple[str, ...]] = {
     "ai-hedge-fund": ("ai_hedge_fund_v1/backtest.json", "ai_hedge_fund/backtest.json"),

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bridge_clients import TOKEN
 from ktdeval.testing import wait_for
-from support.providers.bridge_clients import TOKEN
 
 Calls = Sequence[tuple[str, Any]]  #: tools with their arguments, the submission last
 HOLD = {"overall_reason": "nothing to do", "orders": []}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from grid_store import HandMade, failure, record_of, small_plan, unit_id
 from ktdeval_grid.outputs.output_kinds import CardsOutput
 from ktdeval_grid.outputs.static_site import BundleCard, BundlePage
 from ktdeval_grid.state.status import look, reader_of
-from support.grid.grid_store import HandMade, failure, record_of, small_plan, unit_id
 
 TABLE = """\
 Returns by mask, a \\| b (KTD-Fin, Table 11)

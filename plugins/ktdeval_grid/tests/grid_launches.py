@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from grid_store import small_plan
 from ktdeval_grid.launch.driver import Request
 from ktdeval_grid.launch.launch_command import _LaunchIntent
 from ktdeval_grid.state.layout import open_place
-from support.grid.grid_store import small_plan
 
 
 def request_of(folder: Path, **changes: Any) -> Request:

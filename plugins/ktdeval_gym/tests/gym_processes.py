@@ -54,6 +54,6 @@ def jobs(policy: type[Drawing], number: int = 3) -> list[RolloutJob]:
 
 
 if __name__ == "__main__":
-    from support.tasks.gym_processes import Waiting as Importable
+    from gym_processes import Waiting as Importable
 
     roll_out_all(jobs(Importable), Path(sys.argv[1]), processes=2)

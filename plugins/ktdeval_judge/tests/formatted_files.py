@@ -1,6 +1,6 @@
 """Write files of programs that can't be run here, in the format that their source or documents give.
 
-    PYTHONPATH=tests python tests/support/judge/formatted_files.py
+    python plugins/ktdeval_judge/tests/formatted_files.py
 
 Trades are those of the rule in `make_program_files.py`, filled at the open of the next day, as if the
 exchange were in New York: fills at 09:30 there. `files/programs.csv` names the source of each format.
@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 
-from support.judge.make_program_files import CASH, CODES, COMMISSION, chosen, folder, panel
+from make_program_files import CASH, CODES, COMMISSION, chosen, folder, panel
 
 NEW_YORK = ZoneInfo("America/New_York")
 UTC = ZoneInfo("UTC")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from grid_store import HandMade
 from ktdeval.registry import load_plugins
 from ktdeval.stores import ClaimBoard
 from ktdeval_grid.state.layout import open_place
@@ -12,7 +13,6 @@ from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.run_unit import UnitRunner
 from ktdeval_grid.workers.worker_loop import Worker
 from ktdeval_grid.workers.worker_run_folders import OpenRunFolders
-from support.grid.grid_store import HandMade
 
 
 def board_of(grid: HandMade, name: str = "w") -> ClaimBoard:

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import structs
 
+from grid_store import record_of, small_plan
 from ktdeval_grid.planning.plan import GridPlan
 from ktdeval_grid.state.records import GridRecord, GridUnit
-from support.grid.grid_store import record_of, small_plan
 
 TASK = "blinded_open_research"
 WINDOWS = tuple(f"W{number}" for number in range(1, 11))

@@ -45,6 +45,15 @@ def test_a_dividend_raises_the_factor_by_its_share_of_the_last_close(
     assert "the factor has the 1 dividends in column 'dividends'" in " ".join(market.meta.notes)
 
 
+def test_each_of_several_dividends_raises_the_factor_from_its_day_on(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    """$2 of $100, then $1 of $98 and $7 of $97: the price falls by each, and no return is lost."""
+    market = made(terminal, tmp_path, (100.0, 98.0, 97.0, 90.0), (0, 2.0, 1.0, 7.0))
+    assert market.adjusted_close[:, 0].tolist() == pytest.approx([100.0] * 4)
+    assert "the factor has the 3 dividends in column 'dividends'" in " ".join(market.meta.notes)
+
+
 def test_on_a_day_of_a_split_the_dividend_is_per_new_share(
     tmp_path: Path, terminal: Terminal
 ) -> None:

@@ -26,6 +26,7 @@ from ktdeval.cards import (
 from ktdeval.errors import CardError
 from ktdeval.values import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.allowed_packages import NOT_ISOLATED, is_isolated_here
+from ktdeval_board.anchored_heads import anchored_words
 from ktdeval_board.document_types import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.errata import Erratum, load_errata
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
@@ -63,9 +64,8 @@ class EntryFacts(TypedDict):
     baseline: str | None  #: kind of baseline or reference; None for an entrant
     tier: Tier
     labels: list[str]
-    #: how those who decided could know the market other than from training or memory, such as
-    #: `could have brought the market`; empty if in no way
-    knowledge: str
+    knowledge: str  #: how those who decided could know the market (`BoardEntry.knowledge`)
+    anchored: str  #: how the run was anchored (`anchored_words`)
 
 
 class EvidenceFacts(TypedDict):
@@ -104,6 +104,7 @@ class BoardEntry:
     has_board_prices: bool = False
     #: whether only packages that the board allows keep the card from being isolated
     is_isolated: bool = False
+    anchored: str = ""  #: how the run was anchored (`anchored_words`)
 
     @property
     def tier(self) -> Tier:
@@ -207,6 +208,7 @@ class BoardEntry:
             tier=self.tier,
             labels=self.labels,
             knowledge=self.knowledge,
+            anchored=self.anchored,
         )
 
     @property
@@ -408,6 +410,7 @@ def _load_entry(
         signers,
         card_signed_by,
         is_isolated=is_isolated_here(card, rules.packages),
+        anchored=anchored_words(card, folder, rules),
     )
 
 

@@ -27,6 +27,9 @@ COMMANDS = {
         "draw",
         "Draw the mask keys of registrations; for a board's maintainers and its workflow.",
     ),
+    "anchor": _in(
+        "anchor", "anchor", "Publish the head of a run's anchors on a board, while the run goes on."
+    ),
     "submit": _in("submit", "submit", "Check a run like a board's CI, and write its submission."),
     "check": _in(
         "check", "check", "Check submissions like the board's CI, and record the findings."

@@ -66,7 +66,7 @@ Contact = Annotated[
 Count = Annotated[int, Meta(ge=0)]
 Version1 = Literal[1]
 RECORD_FORM = (
-    r"manifest\.json|canary\.json|certificate\.json"
+    r"manifest\.json|canary\.json|certificate\.json|anchors\.jsonl"
     r"|episodes/[0-9a-f]{20}/(ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json)"
 )
 """Names of record files, relative to their folder."""

@@ -13,6 +13,7 @@ series/<card id>.json, decisions/<card id>.json derived from the records by the 
 imported/<name>.json                            results of other harnesses
 registrations/<id>.json                         a system, registered before its key is drawn
 keys/<id>.json                                  the key that the board drew for it
+anchors/<id>/<head>.json                        heads of its run's anchors, while the run goes on
 certificates/<SHA-256>/…                        a mask's certificate, runs of attacks, verdict
 schemas/…                                       JSON Schemas of all of them
 """
@@ -37,6 +38,7 @@ MARKETS = "markets"
 CERTIFICATES = "certificates"
 REGISTRATIONS = "registrations"
 KEYS = "keys"
+ANCHORS = "anchors"
 CARD_ID = re.compile(r"[0-9a-f]{64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_SEGMENT = 100
@@ -123,6 +125,15 @@ class BoardFolder:
     def key(self, registration_id: str) -> Path:
         """Return the file with the key that the board drew for a registration."""
         return self.path / KEYS / f"{registration_id}.json"
+
+    def anchor(self, registration_id: str, head: str) -> Path:
+        """Return the file with a head of a registered run's anchors."""
+        return self.path / ANCHORS / registration_id / f"{head}.json"
+
+    def list_anchors(self, registration_id: str) -> list[Path]:
+        """Return the files with heads of a registered run's anchors, sorted by name."""
+        paths = sorted((self.path / ANCHORS / registration_id).glob("*.json"))
+        return [path for path in paths if CARD_ID.fullmatch(path.stem) and not path.is_symlink()]
 
     def list_registrations(self) -> list[Path]:
         """Return the registration files, sorted by name; other files are ignored."""

@@ -27,6 +27,7 @@ from ktdeval.values import (
     open_plain,
     read_plain,
 )
+from ktdeval_board.anchored_heads import AnchoredHead
 from ktdeval_board.document_types import Decisions, Imported, Records, Series, Submission, Verdict
 from ktdeval_board.errata import Errata
 from ktdeval_board.market_document import Market
@@ -44,6 +45,7 @@ DOCUMENTS: Mapping[str, type[Value]] = {
     "imported": Imported,
     "registration": Registration,
     "key": DrawnKey,
+    "anchored-head": AnchoredHead,
     "board": Rules,
     "errata": Errata,
 }

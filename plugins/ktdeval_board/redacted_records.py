@@ -23,6 +23,7 @@ from ktdeval.cards import card_difference, validate_card
 from ktdeval.errors import KtdevalError, StoreError, wrap_os_error
 from ktdeval.registry import Plugins
 from ktdeval.runner import (
+    ANCHORS,
     ANSWERS,
     CANARY,
     CERTIFICATE,
@@ -31,6 +32,7 @@ from ktdeval.runner import (
     MARK,
     TRANSCRIPT,
     RunFolder,
+    load_anchors,
     load_table,
     pack_lines,
     rescore,
@@ -136,7 +138,7 @@ def _copy(source: BundleSource, folder: Path) -> Bundle:
             if path.is_file():
                 shutil.copyfile(path, target / name)
 
-    for name in (CANARY, CERTIFICATE):
+    for name in (CANARY, CERTIFICATE, ANCHORS):
         if (source.run.path / name).is_file():
             shutil.copyfile(source.run.path / name, folder / name)
 
@@ -311,6 +313,10 @@ def _find_leaks(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
                 del value["data"]  # the board's own text, not the submitter's
 
             yield from redactor.find(value, name)
+
+    if (bundle.folder / ANCHORS).is_file():
+        for text in load_anchors(bundle.folder / ANCHORS).texts():
+            yield from redactor.find(text, ANCHORS)
 
     run = RunFolder.load(bundle.folder)
     for spec in run.manifest.specs:

@@ -94,6 +94,9 @@ class Division(Value, frozen=True, kw_only=True):
     certificate: Literal["required", "optional"] = "optional"
     #: Models whose attack counts in a required certificate, by their full names
     attackers: tuple[str, ...] = ()
+    #: Whether a card's run must have been anchored while it went on: heads of its chain are on the
+    #: board (anchors/), or stamped by one of the board's time_authorities
+    anchors: Literal["required", "optional"] = "optional"
     #: registered: the board draws each mask key after the system was registered, and cards under
     #: other keys are not ranked; own: submitters choose their keys. A division without a market has
     #: neither mask nor keys

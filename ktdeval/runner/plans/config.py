@@ -208,8 +208,8 @@ class RunConfig:
         None,
         help=(
             "keep a chain of hashes of all that is recorded, whose head a time-stamping authority"
-            " stamps: a YAML file with its url and certificate; board: no stamps, for copies on a"
-            " leaderboard"
+            " stamps: a YAML file with its url and certificate; board: no stamps, for `ktdeval"
+            " leaderboard anchor`"
         ),
     )
     runner: str = option("local", help="execution backend (see `ktdeval list runners`)")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -145,6 +145,32 @@ class AnchorChain:
             found = body.authority
         return found
 
+    def texts(self) -> Iterator[str]:
+        """Yield the texts that may hold something private: addresses, and reasons of failures."""
+        for _, session in self.find(SessionBegun):
+            if session.authority is not None:
+                yield session.authority.url
+        for _, failed in self.find(StampFailed):
+            yield failed.reason
+
+    def stamped_by(self, fingerprints: Collection[str]) -> list[int]:
+        """Return the numbers of links that an authority with one of these root certificates
+        stamped, by the SHA-256 of the certificate. Raises StoreError if a certificate is not in
+        PEM.
+        """
+        found = []
+        is_trusted = False
+        for number, link in enumerate(self.links):
+            body = link.body
+            if isinstance(body, SessionBegun):
+                authority = body.authority
+                is_trusted = authority is not None and (
+                    root_fingerprint(authority, number) in fingerprints
+                )
+            elif isinstance(body, HeadStamped) and is_trusted:
+                found.append(number)
+        return found
+
     def widest_gap(self, anchored: Sequence[int]) -> int:
         """Return the largest number of steps that lie between two of these links, before the first
         or after the last.
@@ -169,7 +195,7 @@ def load_anchors(path: Path) -> AnchorChain:
     links = []
     heads = []
     previous = NOTHING_BEFORE
-    with wrap_os_error(f"{path}: can't read"), open_plain(path) as stream:
+    with wrap_os_error(f"{path}: can't read"), open_plain(path, follow=False) as stream:
         for number, line in enumerate(stream, 1):
             if not line.endswith(b"\n"):
                 break
@@ -198,7 +224,7 @@ def anchor_fact(chain: AnchorChain) -> AnchorFact:
     authorities = []
     for number, session in chain.find(SessionBegun):
         if session.authority is not None:
-            authorities.append(_fingerprint(session.authority, number))
+            authorities.append(root_fingerprint(session.authority, number))
 
     first = None
     last = None
@@ -220,7 +246,7 @@ def anchor_fact(chain: AnchorChain) -> AnchorFact:
     )
 
 
-def _fingerprint(authority: StampAuthority, number: int) -> str:
+def root_fingerprint(authority: StampAuthority, number: int) -> str:
     """Return the SHA-256 of an authority's root certificate, without the extra `live`. Whether the
     certificate is valid, only a verification says.
     """

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.recomputation_diff import value_difference
-from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.errors import ConfigError, KtdevalError, UsageError
 from ktdeval.runner.records.anchor_chain import (
     NOTHING_BEFORE,
     AnchorChain,
@@ -21,6 +21,7 @@ from ktdeval.runner.records.anchor_chain import (
     StepRecorded,
     anchor_fact,
     load_anchors,
+    root_fingerprint,
 )
 from ktdeval.runner.records.run_anchors import step_problems
 from ktdeval.runner.records.run_file_names import ANCHORS
@@ -45,10 +46,16 @@ class AnchorCheck:
 
 
 def check_anchors(
-    folder: RunFolder, card: TradingCard | ScoringCard, complete: Sequence[EpisodeSpec]
+    folder: RunFolder,
+    card: TradingCard | ScoringCard,
+    complete: Sequence[EpisodeSpec],
+    is_published: bool,
 ) -> AnchorCheck:
     """Check a run's anchors, and what a card says about them. `complete`: complete episodes of the
     card.
+
+    Without the extra `live`, time stamps are not checked: a note, or a finding on a copy for a
+    leaderboard (`is_published`).
     """
     stated = card.provenance.anchors
     path = folder.path / ANCHORS
@@ -75,7 +82,11 @@ def check_anchors(
     try:
         problems += _stamp_problems(chain)
     except UsageError as error:  # the extra is not installed
-        notes = (f"{ANCHORS}: the time stamps were not checked: {error}",)
+        unchecked = f"the time stamps were not checked: {error}"
+        if is_published:
+            problems.append(unchecked)
+        else:
+            notes = (f"{ANCHORS}: {unchecked}",)
 
     return AnchorCheck(tuple(Finding(path=ANCHORS, message=each) for each in problems), notes)
 
@@ -145,6 +156,7 @@ def _stamp_problems(chain: AnchorChain) -> Iterator[str]:
         body = link.body
         if isinstance(body, SessionBegun):
             authority = body.authority
+            yield from _authority_problems(authority, number)
         if not isinstance(body, HeadStamped):
             continue
 
@@ -160,6 +172,19 @@ def _stamp_problems(chain: AnchorChain) -> Iterator[str]:
         if body.at < before:
             yield f"{where}: is earlier than the one before it"
         before = body.at
+
+
+def _authority_problems(authority: StampAuthority | None, number: int) -> Iterator[str]:
+    """Yield a certificate that is invalid, or whose text holds another one than is verified by."""
+    if authority is None:
+        return
+
+    where = f"line {number + 1}: authority.certificate"
+    try:
+        if authority_of(authority).sha256 != root_fingerprint(authority, number):
+            yield f"{where}: holds more than one certificate"
+    except ConfigError as error:
+        yield f"{where}: {error}"
 
 
 def _stamp_problem(

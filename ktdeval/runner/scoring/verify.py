@@ -291,7 +291,7 @@ def _verify_by(
         findings += _hash_findings(DECLARED_FILE, folder.path / DECLARED_FILE, declared)
 
     findings += provenance_findings(path.name, folder, card, complete, is_published)
-    anchors = check_anchors(folder, card, complete)
+    anchors = check_anchors(folder, card, complete, is_published)
     findings += anchors.findings
     problems = list(card_claims(card, plugins))
     moment = made_at(card.provenance)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from msgspec import UnsetType
+
 from ktdeval.cards import (
     NEVER_TRADED,
     TradingCard,
@@ -18,6 +20,7 @@ from ktdeval.cards import (
 from ktdeval.harness import CallParams
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import (
+    ANCHORS,
     ANSWERS,
     CANARY,
     CERTIFICATE,
@@ -31,6 +34,7 @@ from ktdeval_board.allowed_packages import (
     may_be_ranked,
     standing_reasons,
 )
+from ktdeval_board.anchored_heads import NO_ANCHORS, CardAnchors, anchor_problems
 from ktdeval_board.board_entries import (
     Card,
     facets,
@@ -65,6 +69,7 @@ class CardInputs:
     #: the board's document on the card's market; None if the board has not opened it yet
     market: Market | None = None
     plugins: Plugins | None = None  #: plugins to use; None for the installed ones
+    anchors: CardAnchors = NO_ANCHORS  #: what the board holds about the run's anchors
 
     @cached_property
     def nearest(self) -> Division | None:
@@ -123,6 +128,11 @@ def _snapshot(inputs: CardInputs) -> Iterator[str]:
 @rule("reference", Stage.CARD)
 def _reference(inputs: CardInputs) -> Iterator[str]:
     yield from _market_mismatches("reference", inputs)
+
+
+@rule("anchor", Stage.CARD)
+def _anchor(inputs: CardInputs) -> Iterator[str]:
+    yield from anchor_problems(inputs.card, inputs.division, inputs.rules, inputs.anchors)
 
 
 @rule("name", Stage.CARD)
@@ -468,6 +478,9 @@ class ListInputs:
 
         if card.drift.value is not None:
             expected.add(CANARY)
+
+        if not isinstance(card.provenance.anchors, UnsetType):
+            expected.add(ANCHORS)
 
         return expected
 

@@ -14,10 +14,12 @@ from ktdeval.errors import CardError, KtdevalError, SignatureError
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.values import Finding, JsonValue, file_sha256, from_plain
+from ktdeval_board.anchored_heads import AnchoredHead, CardAnchors, PublishedHead, load_chain
 from ktdeval_board.board_entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.files import (
     BoardTree,
+    listed_anchors,
     listed_cards,
     listed_imports,
     listed_keys,
@@ -98,6 +100,7 @@ def check_content(
     known = load_plugins() if given.plugins is None else given.plugins
     documents = _DocumentChecker(BoardFolder(folder), rules, today, every, known)
     documents.look_at_registrations(errata.registrations)
+    documents.look_at_anchors()
     candidates = []
     for files in listed_cards(folder):
         candidate = documents.look(files, errata.errata)
@@ -132,6 +135,7 @@ class _DocumentChecker:
     ) -> None:
         self.findings: list[Finding] = []
         self.registrations = NONE_FILED
+        self._heads: dict[str, list[PublishedHead]] = {}  # by registration
         self._board = board
         self._rules = rules
         self._today = today
@@ -170,6 +174,43 @@ class _DocumentChecker:
                 sound.append(each)
 
         self.registrations = registrations_on(self._rules, sound)
+
+    def look_at_anchors(self) -> None:
+        """Check the published heads of anchors; the valid ones are used with the cards."""
+        most = self._rules.limits.bytes_of("card_mb")
+        for path in listed_anchors(self._board.path):
+            head = self.decode(path, self.read(path, most), AnchoredHead)
+            if head is None:
+                continue
+
+            problem = self._head_problem(path, head)
+            if problem is not None:
+                self._refuse(path, "anchor", problem)
+                continue
+
+            published = PublishedHead(self._board.relative(path), head)
+            self._heads.setdefault(head.registration, []).append(published)
+
+    def _head_problem(self, path: Path, head: AnchoredHead) -> str | None:
+        """Return why a published head is not one of a registered run."""
+        if (path.parent.name, path.stem) != (head.registration, head.head):
+            return "its path does not name its registration and its head"
+
+        filed = self.registrations.by_id.get(head.registration)
+        if filed is None or filed.drawn is None:
+            return "is the head of a run whose registration is not on the board, or has no key yet"
+        if head.anchored_on < filed.drawn.drawn_on:
+            return f"anchored_on: {head.anchored_on} is before the key was drawn"
+        if head.anchored_on > self._today:
+            return f"anchored_on: {head.anchored_on} is in the future (today is {self._today})"
+        return None
+
+    def _anchors_of(self, files: CardFiles, card: Card) -> CardAnchors:
+        """Return what the board holds about the anchors of a card's run."""
+        folder = records_folder(self._board, files.card_id)
+        chain, problem = load_chain(folder, self._rules.limits.bytes_of("file_mb"))
+        heads = tuple(self._heads.get(card.registration or "", ()))
+        return CardAnchors(heads, chain, problem)
 
     def _has_sound_signature(
         self,
@@ -267,8 +308,9 @@ class _DocumentChecker:
         certified = is_certified(self._board, card)
         if is_new and not any(erratum.effect == "withdrawn" for erratum in own):
             market = self._market_of(card)
+            anchors = self._anchors_of(files, card)
             inputs = CardInputs(
-                where, rules, card, certified, self.registrations, market, self._plugins
+                where, rules, card, certified, self.registrations, market, self._plugins, anchors
             )
             self._check_found(Stage.CARD, inputs)
 

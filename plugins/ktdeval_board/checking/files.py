@@ -20,6 +20,7 @@ from ktdeval_board import layout
 from ktdeval_board.checking.findings import FileMessage, Stage, rule
 from ktdeval_board.document_types import RECORD_FORM
 from ktdeval_board.layout import (
+    ANCHORS,
     CARD_ID,
     CARDS,
     IMPORTED,
@@ -31,7 +32,7 @@ from ktdeval_board.layout import (
 )
 from ktdeval_board.rules import Limits
 
-SUBMITTED = (CARDS, RECORDS, IMPORTED, REGISTRATIONS)  #: Folders that submitters add to
+SUBMITTED = (CARDS, RECORDS, IMPORTED, REGISTRATIONS, ANCHORS)  #: Folders that submitters add to
 WRITTEN = (layout.VERDICTS, layout.SERIES, layout.DECISIONS, layout.MARKETS)
 """Folders that the check writes to. If one were a link, the check would write outside the board."""
 _OWN = (*WRITTEN, layout.SCHEMAS, layout.CERTIFICATES, KEYS, ".github")
@@ -41,13 +42,14 @@ _ID = "[0-9a-f]{64}"
 _SEGMENT = "[A-Za-z0-9_][A-Za-z0-9._-]{0,100}"
 _EPISODE = "[0-9a-f]{20}"
 _FOLDERS = re.compile(
-    f"(?:cards(?:/{_SEGMENT}){{0,3}}|records(?:/{_ID}(?:/episodes(?:/{_EPISODE})?)?)?|imported|registrations)",
+    f"(?:cards(?:/{_SEGMENT}){{0,3}}|records(?:/{_ID}(?:/episodes(?:/{_EPISODE})?)?)?|imported|registrations|anchors(?:/{_ID})?)",
     re.ASCII,
 )
 _FILES = re.compile(
     rf"(?:cards/{_SEGMENT}/{_SEGMENT}/{_SEGMENT}/{_ID}(?:(?:\.submission|\.records)?\.json|\.json\.sig)"
     rf"|records/{_ID}/(?:{RECORD_FORM})|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|registrations/{_ID}\.json(?:\.sig)?"
-    r"|(?:cards|records|imported|registrations)/\.gitkeep)",
+    rf"|anchors/{_ID}/{_ID}\.json"
+    r"|(?:cards|records|imported|registrations|anchors)/\.gitkeep)",
     re.ASCII,
 )
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9._-]{0,160}", re.ASCII)
@@ -185,6 +187,11 @@ def listed_cards(folder: Path) -> Iterator[CardFiles]:
 def listed_imports(folder: Path) -> Iterator[Path]:
     """Yield the imported results that are regular files, sorted by path."""
     yield from _listed_json(folder, IMPORTED)
+
+
+def listed_anchors(folder: Path) -> Iterator[Path]:
+    """Yield the published heads of anchors that are regular files, sorted by path."""
+    yield from _listed_json(folder, ANCHORS)
 
 
 def listed_registrations(folder: Path) -> Iterator[Path]:

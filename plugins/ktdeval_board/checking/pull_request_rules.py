@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ktdeval.errors import UsageError
 from ktdeval.stores import Git, git_around
 from ktdeval_board.checking.files import SUBMITTED, WRITTEN
 from ktdeval_board.checking.findings import Stage, printable, rule
-from ktdeval_board.layout import KEYS, VERDICTS
+from ktdeval_board.layout import ANCHORS, CARDS, KEYS, VERDICTS
 
 _LINK = "120000"
 _SUBMODULE = "160000"
@@ -42,6 +42,7 @@ class FileChange:
     how: str  #: git's letter for the kind of change
     mode: str  #: current mode of the file
     where: str  #: path of the file, relative to the board
+    has_card: bool = False  #: whether the same pull request adds a card
 
 
 def changes_since(folder: Path, since: str) -> list[FileChange]:
@@ -57,7 +58,10 @@ def changes_since(folder: Path, since: str) -> list[FileChange]:
             f"--since: {folder} is not in a git repository that git trusts (see safe.directory)"
         )
 
-    return list(_changes_since_base(git, folder, _merge_base(git, folder, since)))
+    changes = list(_changes_since_base(git, folder, _merge_base(git, folder, since)))
+    if any(change.where.startswith(f"{CARDS}/") for change in changes):
+        return [replace(change, has_card=True) for change in changes]
+    return changes
 
 
 # -- rules on a change
@@ -101,6 +105,15 @@ def _drawn_key(change: FileChange) -> Iterator[str]:
         yield (
             "the submission adds this file, but only the board draws keys, on its main branch "
             "(`ktdeval leaderboard draw`)"
+        )
+
+
+@rule("anchor", Stage.CHANGES)
+def _anchor(change: FileChange) -> Iterator[str]:
+    if change.how == "A" and change.has_card and change.where.startswith(f"{ANCHORS}/"):
+        yield (
+            "is added together with a card; a head is published while the run goes on, in a pull"
+            " request of its own"
         )
 
 

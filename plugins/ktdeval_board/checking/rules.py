@@ -66,6 +66,7 @@ _MET_IN_READING = {
         "signature",
         "drawn-key",
         "registration",
+        "anchor",
     ),
     Stage.RECORDS: (
         "size",

@@ -537,6 +537,7 @@ def _reference_row(
         "tier": source.tier,
         "labels": [],
         "knowledge": "",
+        "anchored": "",
         **no_standing(),
         **shown,
     }

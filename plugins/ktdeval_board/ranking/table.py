@@ -280,21 +280,23 @@ class _DivisionTables:
         return table
 
     def _sort_rows(self, rows: list[Row], figures: Figures) -> list[Row]:
-        """Sort rows by the division's figure; rows without a rank come last."""
+        """Sort rows by the division's figure, anchored runs first among equals; rows without a rank
+        come last.
+        """
         column = self.columns.index(self.division.rank_by)
         sign = -1.0 if self.better == "higher" else 1.0
         # Rows show six digits, but cards are sorted at full precision.
         ids = [entry.card_id for entry in self.entries]
         exact = dict(zip(ids, figures["value"][:, column].tolist(), strict=True))
 
-        def order(row: Row) -> tuple[bool, float, str, str]:
+        def order(row: Row) -> tuple[bool, float, bool, str, str]:
             card_id = row["card"] or ""
             value = exact.get(card_id, row["values"][column])
             if value is None or math.isnan(value):
-                return True, math.inf, row["label"], card_id
+                return True, math.inf, False, row["label"], card_id
 
             has_place = row["ranked"] or (row["baseline"] is not None and not row["why"])
-            return not has_place, sign * value, row["label"], card_id
+            return not has_place, sign * value, not row["anchored"], row["label"], card_id
 
         return sorted(rows, key=order)
 

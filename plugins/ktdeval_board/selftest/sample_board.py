@@ -13,7 +13,7 @@ from typing import Any
 import zstandard
 
 from ktdeval.cards import card_kinds, derive_card, plan_of
-from ktdeval.runner import CANARY, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT
+from ktdeval.runner import ANCHORS, CANARY, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT
 from ktdeval.task_api import Window
 from ktdeval.values import (
     content_hash,
@@ -257,7 +257,7 @@ def put_records(
 def record_files(run: Path) -> list[str]:
     """Return the paths of the record files in a run, relative to the run."""
     paths = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
-    of_run = (MANIFEST, CANARY, CERTIFICATE)
+    of_run = (MANIFEST, CANARY, CERTIFICATE, ANCHORS)
     return sorted(path for path in paths if path in of_run or path.startswith("episodes/"))
 
 

@@ -332,6 +332,7 @@ def card_data(
         "errata": [{name: getattr(each, name) for name in _ERRATUM} for each in entry.errata],
         "division": None if entry.division is None else entry.division.id,
         "knowledge": entry.knowledge,
+        "anchored": entry.anchored,
         "registered_before": entry.registered_before,
         "attempts": attempts_of(board, entry),
         "registration": _registration(board, entry),

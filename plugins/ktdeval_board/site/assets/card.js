@@ -47,6 +47,7 @@ Address: #card=ID */
         ],
         ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
         ["Could know the market", entry.knowledge || null],
+        ["Anchored", entry.anchored || null],
         [
           "Ranked as blinded",
           entry.registered_before &&

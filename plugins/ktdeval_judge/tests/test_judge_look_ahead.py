@@ -185,6 +185,24 @@ def test_one_claim_of_each_kind_is_told_apart(judged: dict[File, Judged]) -> Non
     assert ahead.fee * 1e4 == pytest.approx(10.0, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("fill", "cause"),
+    [("same_close", "fill_at_decision"), ("before_decision", "fill_before_decision")],
+)
+def test_a_fill_at_the_close_of_the_decision_is_told_from_one_a_day_earlier(
+    fill: str, cause: str, judged: dict[File, Judged]
+) -> None:
+    """And its account is that of the claim, to what rounding to whole lots leaves."""
+    own = judged[FILES[5]]
+    claimed = claimed_nav(own.market, own.weights, fill, 0.0)
+    found = own.compare(claimed)
+    executed = own.runs.run(frozenset({"costs", "lots", "limits", cause})).path
+
+    assert [each for each in found.found if each in LOOK_AHEAD] == [cause]
+    # the claim has ten times the cash
+    assert executed * 10 == pytest.approx(claimed[: len(executed)], rel=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("file", FILES[:3], ids=str)
 @pytest.mark.parametrize("fill", [*HONEST, "middle"])

@@ -96,7 +96,7 @@ def rewind(run: Path) -> None:
 def test_card_names_the_stamps_of_its_run(whole: Path, running: Authority) -> None:
     fact = stated(whole)
     assert (fact["steps"], fact["found"], fact["failed"]) == (2 * STEPS, 0, 0)
-    assert fact["stamps"] == 3  # at the beginning, and at the end of each episode
+    assert fact["stamps"] == 4  # at the beginning, after a step, and at the end of each episode
     assert fact["gap"] == STEPS
     assert fact["first"] <= fact["last"]
 
@@ -229,9 +229,9 @@ def test_failed_stamp_is_recorded_and_the_run_goes_on(tmp_path: Path, rule: Path
     assert draw(run, down).code == 0
 
     fact = stated(run)
-    assert (fact["stamps"], fact["failed"], fact["steps"]) == (0, 3, 2 * STEPS)
+    assert (fact["stamps"], fact["failed"], fact["steps"]) == (0, 4, 2 * STEPS)
     reasons = [link["body"].get("reason", "") for link in links(run)]
-    assert sum("can't be reached" in reason for reason in reasons) == 3
+    assert sum("can't be reached" in reason for reason in reasons) == 4
     assert verify(run).code == 0
 
 

@@ -41,7 +41,7 @@ from ktdeval.values.yamlio import load_yaml
 
 STEPS_A_STAMP = 10
 """Number of recorded steps after which the head is stamped. It is also stamped when a process
-begins or ends the run, and at the end of each episode.
+begins or ends the run, after its first step, and at the end of each episode.
 """
 
 UNSTAMPED = "board"  #: value of `--anchor` for a chain without time stamps
@@ -122,6 +122,7 @@ class ChainWriter(Closing):
         self._lock = threading.Lock()
         self._head = chain.head
         self._steps = {episode: len(steps) for episode, steps in chain.steps.items()}
+        self._is_first_step = True  # of this process
         self._unstamped = 0  # number of steps since the last stamp
         self._is_stamped = True  # an empty chain has no head to stamp
 
@@ -142,8 +143,9 @@ class ChainWriter(Closing):
         """Note that a step was recorded."""
         with self._lock:
             self._add_step(episode, step, entry, is_found=False)
-            if self._unstamped >= STEPS_A_STAMP:
+            if self._is_first_step or self._unstamped >= STEPS_A_STAMP:
                 self._stamp()
+            self._is_first_step = False
 
     def _add_step(self, episode: str, step: int, entry: Entry, is_found: bool) -> None:
         digest = step_hash(entry.step, entry.transcript)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +19,19 @@ from ktdeval_board.checking.check import CheckOptions, check_board, check_change
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.publish_head import publish_head
 from ktdeval_board.ranking.table import rank_division
+from ktdeval_board.redacted_records import Redactor
 from support.board.board_keys import confirm, entry_of, findings, first, force, run_under, submit
 from support.board.board_repository import propose
-from support.board.board_runs import TODAY, change_rules, plugins, printed
+from support.board.board_runs import (
+    TELLER,
+    TODAY,
+    change_rules,
+    make_run,
+    plugins,
+    printed,
+    submit as send,
+)
+from support.board.board_teller import SAYS
 
 pytestmark = pytest.mark.slow
 
@@ -224,3 +236,45 @@ def test_anchored_run_comes_first_among_equals(board: Path, run: Path) -> None:
     table = rank_division(loaded, loaded.rules.divisions[0], lambda _: None)["all"]
     assert [row["anchored"] for row in table["rows"] if row["card"]] == ["1 head on this board"]
     assert BoardFolder(board).list_anchors(first(board).id) != []
+
+
+# -- redaction, time stamps
+
+
+def test_secret_in_an_anchored_record_can_not_be_replaced(
+    board: Path, market: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SAYS, "horse-battery")
+    redactor = Redactor({"SOME_PASSWORD": "horse-battery"})
+    plain = make_run(tmp_path / "plain", market, model=TELLER)
+    assert not any("replaced" in line for line in send(board, plain, redactor=redactor).missing)
+
+    out = make_run(tmp_path / "anchored", market, model=TELLER, anchor="board")
+    (line,) = [line for line in send(board, out, redactor=redactor).missing if "replaced" in line]
+    assert "contain the value of $SOME_PASSWORD, which can't be replaced" in line
+    assert "is not the one that was anchored" in line
+
+
+def test_stamps_of_an_authority_that_the_board_lists_suffice(
+    demanding: Path, market: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("rfc3161_client", reason="needs the extra live")
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl for an authority")
+
+    from support.live.time_authority import authority
+
+    with authority(tmp_path / "authority") as running:
+        rule = running.certificate.parent / "authority.yaml"
+        rule.write_text(f"url: {running.url}\ncertificate: root.pem\n")
+        key = first(demanding)
+        out = run_under(demanding, key, tmp_path / "stamped", market, anchor=str(rule))
+
+    root = ssl.PEM_cert_to_DER_cert(running.certificate.read_text())
+    listed = f"time_authorities: [{{name: Test, sha256: {hashlib.sha256(root).hexdigest()}}}]"
+    (missing,) = submit(demanding, out).missing
+    assert "stamped by an authority in time_authorities" in missing
+
+    change_rules(demanding, ("time_authorities: []", listed))
+    assert submit(demanding, out).missing == ()
+    assert "time stamps, at most" in entry_of(confirm(demanding), MOMENTUM).anchored

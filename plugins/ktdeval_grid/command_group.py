@@ -80,7 +80,7 @@ grid = GridGroup(
     default=LAUNCH,
     help=(
         "Run models × agents × tasks × windows × seeds as one command, on processes of this "
-        "machine, shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval list "
+        "machine or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval list "
         "plans`)."
     ),
     line="ktdeval grid ktd-fin --models builtin/random --out anchor",

@@ -1,4 +1,4 @@
-"""Grids by one worker, two shards, or processes of a runner: the same ledgers, transcripts and cards,
+"""Grids by one worker, two workers, or processes of a runner: the same ledgers, transcripts and cards,
 equal to those of `ktdeval run`. What is added to a plan runs alone; a model that fails holds up no
 other; two workers together never exceed the budget.
 """
@@ -85,14 +85,14 @@ def test_a_system_of_a_grid_is_the_run_that_ktdeval_run_makes(
     assert verified.code == 0, verified
 
 
-def test_two_shards_share_a_grid_and_no_episode_runs_twice(
+def test_two_workers_share_a_grid_and_no_episode_runs_twice(
     whole: Path, market: Path, tmp_path: Path
 ) -> None:
     plan = plan_of(market, tmp_path / "plan.yaml")
     out = tmp_path / "grid"
-    shards = [start_worker(plan, out, "--shard", f"{index}/2") for index in (1, 2)]
+    workers = [start_worker(plan, out) for _ in range(2)]
 
-    assert [shard.wait().code for shard in shards] == [0, 0]
+    assert [worker.wait().code for worker in workers] == [0, 0]
 
     assert_same_grids(out, whole)
     by_worker = episodes_by_worker(out)

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.calls.record import ANSWERED
+from ktdeval.runner.records.run_claim import OWNER
+from ktdeval.stores import open_store
 from ktdeval.testing import wait_for
 from support.providers.stub_provider import Stub, running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, apart, book, environment_of, finished, words_of
@@ -35,7 +37,6 @@ STEPS = 3
 EPISODES = 2
 WORDS = (*apart(EPISODES, STEPS), "--canary", 0, "--concurrency", 1)
 WIRE = WIRES["chat"]
-LEASE_S = 1.0
 
 
 class Machine:
@@ -48,7 +49,6 @@ class Machine:
             **environment_of(WIRE),
             **place.environment,
             "KTDEVAL_CACHE_DIR": str(disk / "cache"),
-            "KTDEVAL_LEASE_S": str(LEASE_S),
         }
 
     def start(self, stub: Stub, url: str, market: Path, *words: object) -> Running:
@@ -56,9 +56,10 @@ class Machine:
         command = words_of(WIRE, stub, "--data", market, "--out", url, *words)
         return start(*command, cwd=self.disk, environment=self.environment)
 
-    def lose_disk(self) -> None:
-        """Another machine goes on."""
+    def lose_disk(self, url: str) -> None:
+        """Another machine goes on, as a person has let it."""
         shutil.rmtree(self.disk / "cache", ignore_errors=True)
+        open_store(url).delete(OWNER)
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def test_killed_at_any_write_it_resumes_with_an_empty_disk(
         assert code == -signal.SIGKILL
         kills += 1
         lost += sum(asked.key.endswith(".bin") for asked in killed)
-        machine.lose_disk()
+        machine.lose_disk(url)
 
     assert kills > 0
 
@@ -191,7 +192,7 @@ def test_a_network_that_breaks_every_fourth_request_changes_nothing(
 
 
 @pytest.mark.exhaustive
-def test_a_run_is_one_process_s_until_that_has_stopped_for_a_lease(
+def test_a_run_is_one_machine_s_until_a_person_takes_it_over(
     place: S3Place, market: Path, whole: tuple[Path, int], tmp_path: Path, read: pytest.MonkeyPatch
 ) -> None:
     first = Machine(tmp_path / "first", place)
@@ -206,6 +207,9 @@ def test_a_run_is_one_process_s_until_that_has_stopped_for_a_lease(
         process.signal(signal.SIGKILL)
         process.wait()
         stub.go_on()
+        refused = second.start(stub, url, market, *WORDS).wait()
+        assert f"delete {url}/{OWNER} to take the run over" in error_line(refused)
+        open_store(url).delete(OWNER)
         done = second.start(stub, url, market, *WORDS).wait()
         assert done.code == 0, done
         assert_same(local_copy(url), whole[0])

@@ -5,31 +5,30 @@ the same run at the same time.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
+import socket
 import time
 from pathlib import Path
 
 from ktdeval.calls.remote_call_log import LOG_FILE, LOG_FOLDER
-from ktdeval.errors import ConfigError, FencedError, StoreError, wrap_os_error
+from ktdeval.errors import FencedError, StoreError, wrap_os_error
 from ktdeval.runner.records.run_file_names import MANIFEST
 from ktdeval.runner.records.run_manifest import check_head
 from ktdeval.runner.records.url_run import RemoteRun, remote_run
-from ktdeval.stores.claims import Claim, ClaimBoard
 from ktdeval.stores.mirror import Mirror, open_mirror
+from ktdeval.stores.typed_files import encode_value, find_value
 from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.rollback import undone_on_error
 from ktdeval.values.temporary import try_lock
+from ktdeval.values.typed_json import Value
 
 LOCK_FOLDER = "lock"  #: name of the claim's folder in the store
-LEASE_VARIABLE = "KTDEVAL_LEASE_S"
+OWNER = f"{LOCK_FOLDER}/owner.json"  #: marker of the process that runs a run at a URL
 
 _LOCK = ".lock"  #: locked file in the run folder
-_LEASE_S = 30.0
-_UNIT = "run"
-#: maximum number of checks per lease whether another process has taken over the run
-_FRESH_PARTS = 60
-_LOOKS = 10  #: number of attempts per lease to claim a run that another process holds
+_FRESH_S = 0.5  #: how long an answer of the store about the marker counts
 
 
 class RunClaim:
@@ -83,9 +82,9 @@ def claim_url(url: str) -> RunClaim:
     Raises StoreError if another process is running it, if the URL contains something other than a
     run, or if the store can't be used.
 
-    Two processes on one machine exclude each other by a lock on the working folder. Between
-    machines, the store decides: when a process has stopped, its claim expires at the end of its
-    lease.
+    Two processes on one machine exclude each other by a lock on the working folder. A second
+    machine is refused by a marker at the store, which a killed process leaves: its own machine
+    resumes at once, and another one as soon as a person has deleted the marker.
     """
     mirror = open_mirror(url, "run")
     claim = _UrlClaim(mirror)
@@ -97,10 +96,16 @@ def claim_url(url: str) -> RunClaim:
     return claim
 
 
+class RunOwner(Value):
+    """Marker of the process that runs a run at a URL. It stays if the process is killed."""
+
+    machine: str  #: drawn once for each user, machine and URL
+    host: str
+    session: str  #: drawn for each process
+
+
 class _UrlClaim(RunClaim):
-    """Claim on a run at a store, combined with a lock on its working folder. Between machines, a
-    lease in the store decides who holds the claim.
-    """
+    """Claim on a run at a store: a lock on its working folder and a marker at the store."""
 
     def __init__(self, mirror: Mirror) -> None:
         """Lock the working folder. Raises StoreError if another process on this machine has locked
@@ -109,77 +114,60 @@ class _UrlClaim(RunClaim):
         super().__init__(mirror.path)
         self.remote: RemoteRun = remote_run(mirror, "")
         self._mirror = mirror
-        self._board: ClaimBoard | None = None
-        self._claim: Claim | None = None
+        self._owner: RunOwner | None = None
+        self._asked_at_s = -math.inf  # when the store was last asked
 
     def take(self) -> None:
-        """Claim the run at the store. Raises StoreError if another process holds the claim."""
-        mirror = self._mirror
-        # The folder lock proves that earlier processes of this user on this machine have ended.
-        worker = _worker_name(mirror.path.parent.with_name("worker"))
-        self._board = ClaimBoard(mirror.store, LOCK_FOLDER, worker, lease_s(), previous_ended=True)
-        self._board.start()
-        self._claim = self._board.claim(_UNIT)
-        if self._claim is not None:
-            return
-
-        # If the holder was killed, its claim expires after one lease.
-        holder = self._board.holder(_UNIT)
-        lease = lease_s() if holder is None else holder.lease_s
-        end = time.monotonic() + lease * (1 + 2 / _LOOKS)
-        while self._claim is None and time.monotonic() < end:
-            time.sleep(lease / _LOOKS)
-            self._claim = self._board.claim(_UNIT)
-
-        if self._claim is None:
-            name = "another process" if holder is None else f"another process ({holder.worker})"
+        """Write the marker. Raises StoreError if it is another machine's."""
+        store = self._mirror.store
+        owner = RunOwner(
+            machine=_machine_name(self._mirror.path.parent.with_name("machine")),
+            host=socket.gethostname(),
+            session=secrets.token_hex(8),
+        )
+        found = find_value(store, OWNER, RunOwner)
+        if found is not None and found.machine == owner.machine:
+            # the lock on the folder proves that the process which wrote the marker has ended
+            store.replace(OWNER, encode_value(owner))
+        elif found is not None or not store.create(OWNER, encode_value(owner)):
+            host = "another machine" if found is None else f"machine {found.host}"
             raise StoreError(
-                f"{mirror.url}: {name} is running this run; wait for it or choose another --out"
+                f"{self._mirror.url}: {host} is running this run; wait for it or choose another"
+                f" --out. If that process was killed, delete {self._mirror.url}/{OWNER} to take"
+                " the run over"
             )
+        self._owner = owner
 
     def check(self) -> None:
-        """Raise FencedError if another process has taken over the run."""
-        if self._claim is None:
-            return
-        try:
-            self._claim.check(lease_s() / _FRESH_PARTS)
-        except FencedError as error:
+        """Raise FencedError if the marker is no longer this process's."""
+        is_fresh = time.monotonic() - self._asked_at_s < _FRESH_S
+        if self._owner is not None and not is_fresh and not self._is_ours(self._owner):
             raise FencedError(
                 f"{self._mirror.url}: another process has taken this run over; this process stops,"
                 " and no data is lost"
-            ) from error
+            )
+
+    def _is_ours(self, owner: RunOwner) -> bool:
+        # taken before the answer, so that a pause in between counts
+        asked_at_s = time.monotonic()
+        is_ours = find_value(self._mirror.store, OWNER, RunOwner) == owner
+        if is_ours:
+            self._asked_at_s = asked_at_s
+        return is_ours
 
     def release(self) -> None:
-        """Compact files if possible, and release the claim. Safe to call more than once."""
-        claim = self._claim
-        board = self._board
-        self._claim = None
-        self._board = None
-        if claim is not None:
-            # All records are already in the store. If this fails, the next start does the remaining
-            # work.
-            with contextlib.suppress(StoreError):
-                self.remote.end()
-                claim.release()
+        """Compact files if possible, and delete the marker. Safe to call more than once."""
+        owner = self._owner
+        self._owner = None
+        # All records are already in the store. If this fails, the next start does the remaining
+        # work.
+        with contextlib.suppress(StoreError):
+            if owner is not None and self._is_ours(owner):
+                with contextlib.suppress(StoreError):
+                    self.remote.end()
+                self._mirror.store.delete(OWNER)
 
-        if board is not None:
-            board.close()
         super().release()
-
-
-def lease_s() -> float:
-    """Return how many seconds a run remains claimed after its process has stopped."""
-    text = os.environ.get(LEASE_VARIABLE)
-    if not text:
-        return _LEASE_S
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-
-    if not 0 < seconds < float("inf"):
-        raise ConfigError(f"{LEASE_VARIABLE}: expected seconds above 0, was {text!r:.40}")
-    return seconds
 
 
 def check_vacant(path: Path) -> None:
@@ -214,7 +202,7 @@ def _check_vacant_url(mirror: Mirror) -> None:
             )
 
 
-def _worker_name(path: Path) -> str:
+def _machine_name(path: Path) -> str:
     """Return the name of this user and machine, generated once per URL."""
     with wrap_os_error(f"{path}: can't store the name of this machine", "set KTDEVAL_CACHE_DIR"):
         if not path.exists():

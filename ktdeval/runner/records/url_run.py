@@ -6,7 +6,7 @@ is complete, each line of its journal is a separate file, and so is each group o
 (`ktdeval.calls.remote_call_log`):
 
     URL/episodes/<id>/journal/000012.jsonl      the twelfth finished step
-    URL/lock/claims/run/0001.json               the claim on the run (`ktdeval.stores.claims`)
+    URL/lock/owner.json                         the process that runs it (`records.run_claim`)
 """
 
 from __future__ import annotations

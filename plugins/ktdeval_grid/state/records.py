@@ -161,8 +161,8 @@ class WorkerPaid(Value):
 
 
 class Launch(Value):
-    """A launch: a driver that starts workers. Workers without a launch, such as shards of a
-    scheduler, receive their plan directly.
+    """A launch: a driver that starts workers. Workers without a launch receive their plan
+    directly.
     """
 
     id: str  #: counted up, with at least four digits

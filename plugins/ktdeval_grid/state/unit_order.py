@@ -6,20 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from ktdeval.errors import UsageError
 from ktdeval.values import derive_seed
 from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit
 from ktdeval_grid.state.settled_pairs import blocks_of
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Units of a grid that a worker takes first: every `count`-th unit, starting with number
-    `index` (counted from 1).
-    """
-
-    index: int = 1
-    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -30,22 +19,8 @@ class UnitTurn:
     unit: GridUnit
 
 
-def parse_shard(text: str) -> Shard:
-    """Parse `i/n`, such as `2/8`. Raises UsageError."""
-    index, _, count = text.partition("/")
-    if not (index.isascii() and count.isascii() and index.isdigit() and count.isdigit()):
-        raise UsageError(f"--shard {text}: expected i/n with i from 1 to n, such as 2/8")
-
-    shard = Shard(int(index), int(count))
-    if not 1 <= shard.index <= shard.count:
-        raise UsageError(f"--shard {text}: i must be from 1 to n, such as 2/8")
-
-    return shard
-
-
-def turns_of(record: GridRecord, shard: Shard) -> list[UnitTurn]:
-    """Return all units in the order in which a worker takes them: those in its own shard, then
-    those in other shards, so that no worker is idle.
+def turns_of(record: GridRecord) -> list[UnitTurn]:
+    """Return all units in the order in which a worker takes them.
 
     Systems take turns, so that a slow system does not hold up the others. Within a system, units
     are ordered by task, and randomly within a task. The random order is seeded by the mask key,
@@ -59,11 +34,7 @@ def turns_of(record: GridRecord, shard: Shard) -> list[UnitTurn]:
     for row in zip_longest(*columns):
         mixed.extend(turn for turn in row if turn is not None)
 
-    first = (shard.index - 1) % max(len(mixed), 1)
-    own = [turn for place, turn in enumerate(mixed) if place % shard.count == shard.index - 1]
-    rotated = [*mixed[first:], *mixed[:first]]
-    mine = {turn.unit.id for turn in own}
-    return [*own, *(turn for turn in rotated if turn.unit.id not in mine)]
+    return mixed
 
 
 def _hidden_order(system: GridSystem, mask_key: str, blocks: Mapping[str, int]) -> list[UnitTurn]:

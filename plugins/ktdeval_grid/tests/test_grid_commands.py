@@ -61,8 +61,8 @@ def test_help_of_the_group_has_the_options_of_a_launch(terminal: Terminal) -> No
     assert terminal.text("grid", "--help") == snapshot("""\
 Usage: ktdeval grid [PLAN] [OPTIONS OF launch] | COMMAND [ARGS]…
 
-Run models × agents × tasks × windows × seeds as one command, on processes of this machine, shards,
-or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval list plans`).
+Run models × agents × tasks × windows × seeds as one command, on processes of this machine or a
+cluster. PLAN is a YAML file, or a plan that ships (`ktdeval list plans`).
 
 Example:
   ktdeval grid ktd-fin --models builtin/random --out anchor

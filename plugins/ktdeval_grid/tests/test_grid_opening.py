@@ -90,7 +90,6 @@ def test_the_launch_that_resolved_a_grid_is_recorded(plan: GridPlan, tmp_path: P
     ({"problem": "down"}, {}, True),
     # a worker of the same launch
     ({"problem": "down"}, {"launch": "0001"}, False),
-    ({"problem": "down"}, {"may_retry": False}, False),
     # the worker itself is refused
     ({"suite": "0.0.9"}, {}, False),
     ({"suite": "0.0.9"}, {"is_driven": True}, True),
@@ -118,7 +117,7 @@ def test_a_plan_is_amended_whatever_its_launch(plan: GridPlan, tmp_path: Path) -
     begun(tmp_path, plan)
     longer = structs.replace(plan, seeds=2)
 
-    found = open_grid(longer, opening_of(tmp_path, launch="0001", may_retry=False))
+    found = open_grid(longer, opening_of(tmp_path, launch="0001"))
 
     assert amendments(tmp_path) == ["0001.json"]
     assert [unit.seed for _, unit in found.units()] == [0, 1]

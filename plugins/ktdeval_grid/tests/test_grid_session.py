@@ -23,9 +23,7 @@ from ktdeval_grid.state.grid_control import change_control, drop_model
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import GridRecord, UnitFailed, failed_key
 from ktdeval_grid.state.status import look, reader_of
-from ktdeval_grid.state.unit_order import Shard
-from ktdeval_grid.workers import worker_session
-from ktdeval_grid.workers.open_grid import GridOpening, read_record
+from ktdeval_grid.workers.open_grid import read_record
 from ktdeval_grid.workers.worker_session import (
     GridSession,
     WorkerOptions,
@@ -356,15 +354,6 @@ def test_a_card_names_the_episodes_that_failed_with_their_reason(
     assert "a defect of the model" in missing["error"]
 
 
-@pytest.mark.parametrize("shard", [Shard(1, 2), Shard(2, 2)])
-def test_a_shard_begins_with_its_own_and_goes_on_with_the_rest(
-    shard: Shard, market: Path, tmp_path: Path
-) -> None:
-    report = worked(small(market, seeds=2), tmp_path, shard=shard)
-
-    assert (report.planned, report.done) == (2, 2)
-
-
 # ---- remote model
 
 
@@ -529,26 +518,3 @@ def test_an_end_is_raised_by_what_is_left(changes: dict[str, Any], kind: str, wo
 
     assert str(raised.value) == f"{words}; run the same command again to resume"
     assert type(raised.value).__name__ == kind
-
-
-@pytest.mark.parametrize(("index", "retries"), [(1, True), (2, False)])
-def test_the_worker_of_the_first_shard_alone_retries_what_was_not_resolved(
-    index: int,
-    retries: bool,
-    market: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    opened: list[bool] = []
-
-    def open_instead(_plan: GridPlan, opening: GridOpening) -> GridRecord:
-        opened.append(opening.may_retry)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(worker_session, "open_grid", open_instead)
-    options = WorkerOptions(small(market), str(tmp_path), shard=Shard(index, 2))
-
-    with pytest.raises(KeyboardInterrupt):
-        GridSession(options, load_plugins()).run()
-
-    assert opened == [retries]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.errors import UsageError
 from ktdeval_grid.planning.plan import GridPlan, PlannedModel
 from ktdeval_grid.state.records import GRID_VERSION, GridRecord, GridSystem, GridUnit
 from ktdeval_grid.state.unit_order import (
-    Shard,
     first_place_of,
-    parse_shard,
     share_of,
     shares_of_providers,
     turns_of,
@@ -48,38 +45,25 @@ def record_of(*sizes: int) -> GridRecord:
     )
 
 
-def ids(record: GridRecord, shard: Shard | None = None) -> list[str]:
-    return [turn.unit.id for turn in turns_of(record, shard or Shard())]
+def ids(record: GridRecord) -> list[str]:
+    return [turn.unit.id for turn in turns_of(record)]
 
 
 @pytest.mark.exhaustive
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.integers(1, 6))
-def test_shards_part_all_units_and_each_goes_on_with_those_of_others(
-    sizes: list[int], count: int
-) -> None:
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4))
+def test_every_unit_has_one_turn(sizes: list[int]) -> None:
     record = record_of(*sizes)
-    every = ids(record)
 
-    assert sorted(every) == sorted(unit.id for _, unit in record.units())
-
-    firsts = []
-
-    for index in range(1, count + 1):
-        order = ids(record, Shard(index, count))
-        assert sorted(order) == sorted(every)
-        own = len(every[index - 1 :: count])
-        firsts += order[:own]
-
-    assert sorted(firsts) == sorted(every)
+    assert sorted(ids(record)) == sorted(unit.id for _, unit in record.units())
 
 
-def test_a_worker_begins_with_every_second_unit_from_its_own_on() -> None:
-    every = ids(record_of(5))
-    first = ids(record_of(5), Shard(1, 2))
-    second = ids(record_of(5), Shard(2, 2))
+def test_systems_take_turns_and_tasks_come_in_order() -> None:
+    order = ids(record_of(2, 3))
+    systems = [name.partition("-")[0] for name in order]
+    tasks = [seed for name, _, seed in (name.partition("-") for name in order) if name == "1"]
 
-    assert first == [every[place] for place in (0, 2, 4, 1, 3)]
-    assert second == [every[place] for place in (1, 3, 2, 4, 0)]
+    assert systems == ["0", "1", "0", "1", "1"]
+    assert tasks[-1] == "2"  # the only unit of the second task
 
 
 @pytest.mark.slow
@@ -89,16 +73,6 @@ def test_shares_of_live_workers_sum_to_the_concurrency_of_the_grid(total: int, c
     shares = [share_of(total, workers, worker) for worker in workers]
     assert sum(shares) == total
     assert max(shares) - min(shares) <= 1
-
-
-@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/2", "1/0", "-1/2", "1/2/3", "²/3"])
-def test_a_shard_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="such as 2/8"):
-        parse_shard(text)
-
-
-def test_a_shard_is_read() -> None:
-    assert parse_shard("2/8") == Shard(2, 8)
 
 
 @pytest.mark.slow

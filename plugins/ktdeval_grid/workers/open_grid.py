@@ -55,7 +55,6 @@ class GridOpening:
     launch: str  #: id of this worker's launch
     #: whether a driver started the launch; a later launch may then continue with its own code
     is_driven: bool = False
-    may_retry: bool = True  #: whether to retry systems that earlier launches could not resolve
 
 
 def open_grid(plan: GridPlan, opening: GridOpening) -> GridRecord:
@@ -91,9 +90,7 @@ def _needs_work(before: GridRecord, plan: GridPlan, opening: GridOpening) -> boo
         return False
     if opening.is_driven and made_by_other_code(before, opening.parts.plugins):
         return True
-    if not opening.may_retry:
-        return False
-
+    # systems that earlier launches could not resolve
     return any(system.problem is not None for system in before.systems)
 
 

@@ -33,7 +33,6 @@ from ktdeval_grid.outputs.final_outputs_process import WaitingTables, make_table
 from ktdeval_grid.planning.plan import load_plan
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import Launch, launch_key
-from ktdeval_grid.state.unit_order import parse_shard
 from ktdeval_grid.workers.gather_runs import AtEnd
 from ktdeval_grid.workers.worker_session import (
     LEASE_S,
@@ -58,9 +57,6 @@ class WorkOptions(PluginOptions):
     launch: str | None = flag(
         None, help="work on the plan of this launch of the grid", metavar="ID"
     )
-    shard: str | None = flag(
-        None, help="start with every n-th episode, from number i on", metavar="i/n"
-    )
     only: Literal["failed"] | None = flag(
         None, help="run only units that failed before", type=click.Choice(["failed"])
     )
@@ -79,25 +75,22 @@ class WorkOptions(PluginOptions):
     )
 
 
-@example("ktdeval grid worker PLAN.yaml --out lab --shard 2/8")
+@example("ktdeval grid worker PLAN.yaml --out lab")
 @click.command()
 @click.argument("plan", type=FilePath(), metavar="[PLAN.yaml]", required=False)
 @options_of(WorkOptions)
 def worker(plan: Path | None, options: WorkOptions) -> None:
     """Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
-    Any number of workers, on any machines that see the folder, share a grid. Each takes units that
-    no other worker holds; units of a dead worker are continued without repeating a step or a paid
-    call.
+    Any number of workers share a grid: on one machine, or on the nodes of a cluster. Each takes
+    units that no other worker holds; units of a dead worker are continued without repeating a step
+    or a paid call.
     """
     work = _options(plan, str(options.out), options.launch)
     work = replace(work, lease_s=options.lease_s)
     if options.plugin and plan is not None:
         named = structs.replace(work.plan, plugin=options.plugin)
         work = replace(work, plan=named)
-
-    if options.shard is not None:
-        work = replace(work, shard=parse_shard(options.shard))
 
     if options.only is not None:
         work = replace(work, only_failed=True)

@@ -18,7 +18,6 @@ from ktdeval_grid.state.layout import start_job
 from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit
 from ktdeval_grid.state.settled_pairs import PairSettlement, blocks_of
 from ktdeval_grid.state.unit_order import (
-    Shard,
     UnitTurn,
     first_place_of,
     share_of,
@@ -57,7 +56,6 @@ class Worker:
     view: GridView
     runner: UnitRunner
     gathering: Gathering
-    shard: Shard = field(default_factory=Shard)
     only: frozenset[str] | None = None  #: units to run; None: all
     is_stopping: bool = False
     #: names that were refused, and when to try them again
@@ -65,7 +63,7 @@ class Worker:
     _is_draining: bool = False  #: whether parts were interrupted and must be reopened
 
     def __post_init__(self) -> None:
-        self._turns = turns_of(self.record, self.shard)
+        self._turns = turns_of(self.record)
         self._blocks = blocks_of(self.record)
         self._settlement = PairSettlement(self.record, self.view.store)
         self._batched = batched_systems(self.record.plan)

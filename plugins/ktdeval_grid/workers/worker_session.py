@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -18,7 +18,6 @@ from ktdeval.stores import ClaimBoard, Store, value_name
 from ktdeval_grid.planning.plan import GridPlan, batched_systems
 from ktdeval_grid.state.layout import GridPlace, open_place
 from ktdeval_grid.state.records import FAILED, GridRecord, UnitFailed, needed_by
-from ktdeval_grid.state.unit_order import Shard
 from ktdeval_grid.workers.gather_runs import AtEnd, Gathering
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness
 from ktdeval_grid.workers.open_grid import GridOpening, check_code, open_grid, read_record
@@ -37,7 +36,6 @@ class WorkerOptions:
 
     plan: GridPlan
     out: str  #: place of the grid
-    shard: Shard = field(default_factory=Shard)
     only_failed: bool = False  #: run only units that failed before this worker started
     lease_s: float = LEASE_S  #: silence after which other workers take over a worker's claims
     launch: str | None = None  #: id shared by a launch's workers; None: a separate launch
@@ -97,7 +95,6 @@ class GridSession:
             allowance = grid_allowance(options.plan, place, board.beats)
             parts = stack.enter_context(OpenRunFolders(place, name, self._plugins, allowance))
             only = failed_units(place.store) if options.only_failed else None
-            is_first = options.shard.index == 1
             opening = GridOpening(
                 place,
                 board,
@@ -105,7 +102,6 @@ class GridSession:
                 self._wait,
                 self._launch,
                 is_driven=options.launch is not None,
-                may_retry=is_first,
             )
             record = open_grid(options.plan, opening)
             while True:
@@ -130,7 +126,7 @@ class GridSession:
         view.warn = _warn
         runner = UnitRunner(record, place, parts, view)
         gathering = Gathering(record, place, board, view, runner.part, self._at_end)
-        worker = Worker(record, board, view, runner, gathering, self._options.shard, only)
+        worker = Worker(record, board, view, runner, gathering, only)
         self._worker = worker
         try:
             if self._stopping.is_set():  # stopped before a worker existed

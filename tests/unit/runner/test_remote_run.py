@@ -5,6 +5,7 @@ asked for.
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from ktdeval.errors import StoreError
 from ktdeval.runner import RunFolder, local_run_path
-from ktdeval.runner.records.run_claim import claim_url
+from ktdeval.runner.records.run_claim import RunClaim, claim_url
 from ktdeval.runner.records.run_file_names import JOURNAL, LEDGER, MARK, TRANSCRIPT
 from ktdeval.stores import Stat, open_store
 from ktdeval.stores.mirror import is_url, open_mirror
@@ -76,7 +77,6 @@ def site(
     market: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Site]:
     monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "tests"))
-    monkeypatch.setenv("KTDEVAL_LEASE_S", "0.2")
     with mirrors_forgotten():
         yield Site(tmp_path, market, f"memory://bucket/{abs(hash(request.node.nodeid))}")
 
@@ -169,19 +169,39 @@ def test_a_run_is_claimed_by_one_process_and_free_when_that_has_ended(ran: Site)
     assert ran.run("two").code == 0
 
 
+def test_a_killed_process_leaves_a_marker_that_only_its_own_machine_replaces(
+    ran: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(ran.folder / "killed"))
+    with mirrors_forgotten():
+        RunClaim.release(claim_url(ran.url))  # a lock on a folder ends with its process
+
+    refused = error_line(ran.run("two"))
+    assert f"{ran.url}: machine {socket.gethostname()} is running this run" in refused
+    assert f"was killed, delete {ran.url}/lock/owner.json to take the run over" in refused
+
+    assert ran.run("killed").code == 0
+    assert not ran.store.exists("lock/owner.json")
+
+    with mirrors_forgotten():
+        RunClaim.release(claim_url(ran.url))
+
+    ran.store.delete("lock/owner.json")
+    assert ran.run("two").code == 0
+
+
 def test_a_process_whose_run_was_taken_over_finishes_no_episode(ran: Site) -> None:
     with mirrors_forgotten():
-        # Not checked before: an answer of the store counts for a part of a lease.
+        # Not checked before: an answer of the store counts for half a second.
         claim = claim_url(ran.url)
-        key = [stat.key for stat in ran.store.list("lock/claims")][-1]
-        record = ran.store.read(key)
-        number = int(key.rpartition("/")[2].removesuffix(".json")) + 1
-        stolen = json.loads(record) | {"generation": number}
-        ran.store.create(f"lock/claims/run/{number:04}.json", json.dumps(stolen).encode())
+        marker = json.loads(ran.store.read("lock/owner.json"))
+        other = json.dumps(marker | {"session": "other"}).encode()
+        ran.store.replace("lock/owner.json", other)
         with pytest.raises(StoreError, match="has taken this run over"):
             claim.check()
 
         claim.release()
+        assert ran.store.read("lock/owner.json") == other
 
 
 # ---- reading

@@ -32,31 +32,36 @@ SESSIONS = dict(enumerate([43, 43, 43, 43, 40, 44, 46, 50, 50, 43], 1))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("mode", ["open_research", "fixed_candidate", "memory_only"])
-def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [
+        ("bright_open_research", "builtin/momentum"),
+        ("stock_blind_fixed_candidate", "builtin/momentum"),
+        ("date_blind_memory_only", "builtin/random"),
+        ("blinded_open_research", "builtin/momentum"),
+    ],
+)
+def test_all_windows_run_and_verify(task: str, model: str, tmp_path: Path) -> None:
     days_of = list(map(str, synthetic().days))
-    for mask in MASKS:
-        task = f"{mask}_{mode}"
-        model = "builtin/random" if mode == "memory_only" else "builtin/momentum"
-        folder = evaluate(tmp_path / mask, model, [task], "--windows", "W*")
-        found = {}
-        for spec, ledger in ledgers(folder):
-            found[spec.window.name] = len(ledger.steps)
-            days = [day for day in days_of if spec.window.first <= day <= spec.window.last]
-            assert [step.filled_on for step in ledger.steps] == days
-            assert any(step.orders for step in ledger.steps)
-            # Random buys without knowing its cash, and submits again what was refused.
-            retried = {"model_after_retry"} if model == "builtin/random" else set()
-            assert {step.provenance for step in ledger.steps} - retried == {"model"}
+    folder = evaluate(tmp_path / "run", model, [task], "--windows", "W*")
+    found = {}
+    for spec, ledger in ledgers(folder):
+        found[spec.window.name] = len(ledger.steps)
+        days = [day for day in days_of if spec.window.first <= day <= spec.window.last]
+        assert [step.filled_on for step in ledger.steps] == days
+        assert any(step.orders for step in ledger.steps)
+        # Random buys without knowing its cash, and submits again what was refused.
+        retried = {"model_after_retry"} if model == "builtin/random" else set()
+        assert {step.provenance for step in ledger.steps} - retried == {"model"}
 
-        assert found == {f"W{number}": count for number, count in SESSIONS.items()}
-        made = card(folder, task)
-        assert {window["name"]: window["days"] for window in made["windows"]} == found
-        coverage = made["coverage"]
-        assert coverage["episodes_finished"] == coverage["episodes_planned"] == len(SESSIONS)
-        assert "limited" not in made["labels"]
-        assert "synthetic" in made["labels"]
-        verify(folder.path)
+    assert found == {f"W{number}": count for number, count in SESSIONS.items()}
+    made = card(folder, task)
+    assert {window["name"]: window["days"] for window in made["windows"]} == found
+    coverage = made["coverage"]
+    assert coverage["episodes_finished"] == coverage["episodes_planned"] == len(SESSIONS)
+    assert "limited" not in made["labels"]
+    assert "synthetic" in made["labels"]
+    verify(folder.path)
 
 
 def test_the_default_window_is_the_long_one(tmp_path: Path) -> None:

@@ -28,7 +28,13 @@ from support.accept.voting_models import stance_model
 NAMES = ("one", "two", "three")
 ASSET = {"tasks": "ama_btc", "data": "synthetic_arena"}
 ASSETS = {**ASSET, "tasks": "ama_btc,ama_tsla"}
-FUNDS = {"tasks": "deepfund_berkshire,deepfund_gold", "data": "synthetic_deepfund", "seeds": 3}
+FUNDS = {
+    "tasks": "deepfund_berkshire,deepfund_gold",
+    "data": "synthetic_deepfund",
+    "seeds": 3,
+    "limit": 21,
+}
+"""As many days as a Sharpe ratio needs."""
 STOCKS = {
     "tasks": "investorbench_msft,investorbench_jnj",
     "data": "synthetic_investorbench",

@@ -264,13 +264,9 @@ ELSEWHERE = {
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("a_shares", "first"),
-    [
-        pytest.param(a_shares, first, marks=[pytest.mark.exhaustive] if first else [])
-        for a_shares in (True, False)
-        for first in range(0, 50_000, 1_000)
-    ],
+    [(a_shares, first) for a_shares in (True, False) for first in range(0, 5_000, 1_000)],
 )
-def test_hundred_thousand_plays_cost_what_exact_fractions_say(a_shares: bool, first: int) -> None:
+def test_ten_thousand_plays_cost_what_exact_fractions_say(a_shares: bool, first: int) -> None:
     seen: Seen = Counter()
     for seed in range(first, first + 1_000):
         seen += compare(seed, a_shares)

@@ -159,10 +159,12 @@ def test_claude_is_sent_such_a_schema_or_none(schema: Schema, seed: int) -> None
 UNSENT = {
     "risk_check",
     "envelope of tools of blinded_open_research",
+    "envelope of tools of blinded_open_research by hedge_fund",
     "envelope of tools of blinded_rebased_open_research",
     "submit_answer of qfinzero_calling_text",
     "envelope of submit_answer of qfinzero_calling_text",
     "envelope of tools of qfinzero_calling",
+    "envelope of tools of qfinzero_calling by hedge_fund",
 }
 """What Anthropic has no words for: maps, and more optional fields than it compiles."""
 

@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -334,12 +335,14 @@ def test_a_run_resumes_and_verifies_by_the_vectors_on_record(
 
 
 @pytest.mark.exhaustive
-def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_path: Path) -> None:
+def test_a_plan_asks_no_server_and_lessons_before_an_outage_are_remembered(tmp_path: Path) -> None:
     with prepared(vectors(first=40, failures=7)) as server:
         planned = ktdeval("plan", *words(server, tmp_path / "run")[:-1], cwd=tmp_path)
         assert (planned.code, server.bodies) == (0, [])
+
         args = {"embedding": "openai:small", "embedding_url": server.address}
-        evaluate(
+        play = partial(
+            evaluate,
             "builtin/recall",
             "investorbench_msft",
             agent="finmem",
@@ -349,11 +352,14 @@ def test_a_plan_asks_no_server_and_lessons_before_a_failure_are_remembered(tmp_p
             limit=2,
             quiet=True,
         )
+        with pytest.raises(ProviderError, match="no decision was recorded for it"):
+            play()
+        play()
 
     (episode,) = episodes(tmp_path / "run")
     first, second = unpack_lines(episode / "transcript.jsonl.zst", dict[str, Any], "transcript")[:2]
 
-    assert first["embedded"][-1]["error"] == "overloaded"
+    assert all("error" not in each for each in first["embedded"])
     assert "warm-up; " in second["exchanges"][0]["sent"][-1]["content"]
     assert verify(tmp_path / "run").code == 0
 

@@ -22,7 +22,7 @@ help:
 	@echo "make test-llm    quick runs of a real, very small language model on this machine, in an environment of its own: two minutes of processor time; LLM= adds the long ones: up to an hour on two busy cores"
 	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, a container, fuzzing"
 	@echo "make snapshots  write the snapshots of printed texts in tests again, after a meant change of wording"
-	@echo "make lint     ruff, mypy, import-linter, what each job makes one read, names, and wording"
+	@echo "make lint     ruff, mypy, import-linter, and what each job makes one read"
 	@echo "make mutants ROOM=trading  the stored mutants of a room, each against its killer; CHOOSE=1 draws them anew, SEED=2 others to try once, SEARCH=1 tries survivors again; without ROOM the figures of all"
 	@echo "make floors   delete each package of tasks/ and plugins/ in turn from a copy, and try the rest: some four minutes"
 	@echo "make format   let ruff rewrite what it can"

@@ -34,11 +34,6 @@ COMMANDS = {
     "check": _in(
         "check", "check", "Check submissions like the board's CI, and record the findings."
     ),
-    "selftest": _in(
-        "selftest",
-        "selftest",
-        "Forge a submission in eight ways; the check must refuse each forgery.",
-    ),
     "sign": _in("sign", "sign", "Sign verdicts with a maintainer's key."),
     "build": _in("site", "build", "Write the static site of a board, or serve it locally."),
     "export": _in(

@@ -26,12 +26,12 @@ from ktdeval_board.exchange.eval_results_export import _generation, write_every_
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.ranking.model_pages import model_pages
 from ktdeval_board.rules import load_rules
-from ktdeval_board.selftest.sample_board import renewed_card
 from support.board.board_cards import changed
 from support.board.board_forge import forge_board
 from support.board.board_ranks import tables_of
 from support.board.forged_models import PLUGIN
 from support.figures.card_cases import card, typed
+from support.figures.renewed_cards import renewed_card
 
 TODAY = "2026-12-01"
 

@@ -29,8 +29,9 @@ from ktdeval.values import dumps_pretty
 from ktdeval_compare.functions import cohort
 from ktdeval_compare.ranking.luck import LuckRow, rank
 from ktdeval_compare.style_exposures import cohort_means, welch_test
-from support.figures.card_cases import RUIN, derived_fields, ruined_card
+from support.figures.card_cases import RUIN, ruined_card
 from support.figures.compare_cards import SELECTION_ALPHA, CardTerminal, make_card, save_card
+from support.figures.renewed_cards import derived_fields
 from support.figures.scoring_cases import scoring_card
 
 

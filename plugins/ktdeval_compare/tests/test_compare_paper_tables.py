@@ -29,8 +29,9 @@ from ktdeval_compare.table_columns import (
     unit_name,
     unless_alone,
 )
-from support.figures.card_cases import derived_fields, typed
+from support.figures.card_cases import typed
 from support.figures.compare_cards import SELECTION_ALPHA, CardTerminal, make_card
+from support.figures.renewed_cards import derived_fields
 from support.figures.scoring_cases import TASK, score_spec, scoring_card
 
 

@@ -38,6 +38,7 @@ from ktdeval_investorbench.tables import (
 )
 from support.figures import card_cases
 from support.figures.metric_cases import TASK, market, step
+from support.figures.renewed_cards import derived_fields
 from support.searching import examples
 
 CR, SR, AV, MDD = FIGURES
@@ -87,7 +88,7 @@ def plant(
                 path.parent.parent / name, rewards[episode["seed"]]
             )
 
-    card |= card_cases.derived_fields(card)
+    card |= derived_fields(card)
     validate_card(card)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(dumps_pretty(card))

@@ -25,8 +25,8 @@ from ktdeval_board.derived_documents import make_market
 from ktdeval_board.errata import load_errata
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import Rules, load_rules
-from ktdeval_board.selftest.sample_board import Change, ForgedBoard, OriginalSubmission, Value
 from support.board.board_cards import rules_of, submission_of
+from support.board.forged_board import Change, ForgedBoard, OriginalSubmission, Value
 
 TASK = "blinded_open_research"
 MODEL = "builtin/momentum"

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 
-from ktdeval_board.selftest.kinds import Build, forge
-from ktdeval_board.selftest.sample_board import setting
 from support.board import (
     board_file_kinds,  # noqa: F401 - it registers its kinds
     board_record_kinds,  # noqa: F401
@@ -17,7 +15,8 @@ from support.board import (
 )
 from support.board.board_bad import BadBoard
 from support.board.board_card_kinds import only_window, second_attempt
-from support.board.board_kinds import KINDS, verdict
+from support.board.board_kinds import KINDS, Build, forge, verdict
+from support.board.forged_board import setting
 
 __all__ = ["CASES", "KINDS", "only_window", "second_attempt", "setting"]
 

@@ -14,19 +14,12 @@ from ktdeval.harness import RemoteModel
 from ktdeval.registry import load_plugins
 from ktdeval.values import dumps_pretty, load_yaml, sha256_hex
 from ktdeval_board.rules import load_rules
-from ktdeval_board.selftest.kinds import change_model, forge
-from ktdeval_board.selftest.sample_board import (
-    Change,
-    ForgedBoard,
-    NotApplicableError,
-    Value,
-    derived_fields,
-    setting,
-)
 from support.board.board_kinds import (
     bad,
+    change_model,
     edited,
     file_with,
+    forge,
     forged,
     full,
     of_task,
@@ -34,6 +27,14 @@ from support.board.board_kinds import (
     verdict,
     withdraw_card,
 )
+from support.board.forged_board import (
+    Change,
+    ForgedBoard,
+    NotApplicableError,
+    Value,
+    setting,
+)
+from support.figures.renewed_cards import derived_fields
 
 
 def in_turn(*changes: Change) -> Change:

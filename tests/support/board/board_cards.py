@@ -15,7 +15,7 @@ from typing import Any
 from ktdeval.values import content_hash, dumps_pretty, load_yaml
 from ktdeval_board.board_entries import BoardEntry
 from ktdeval_board.layout import BoardFolder, CardFiles
-from ktdeval_board.selftest.sample_board import (
+from support.board.forged_board import (
     put_card as put_card,
     put_json as put_json,
     put_records as put_records,

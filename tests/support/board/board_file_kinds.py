@@ -10,18 +10,12 @@ import socket
 from pathlib import Path
 
 from ktdeval_board.rules import load_rules
-from ktdeval_board.selftest.kinds import Build, forge
-from ktdeval_board.selftest.sample_board import (
-    Change,
-    ForgedBoard,
-    NotApplicableError,
-    Value,
-    setting,
-)
 from support.board.board_kinds import (
+    Build,
     bad,
     edited,
     folder,
+    forge,
     forged,
     full,
     linked,
@@ -29,6 +23,13 @@ from support.board.board_kinds import (
     of_task,
     path_in,
     verdict,
+)
+from support.board.forged_board import (
+    Change,
+    ForgedBoard,
+    NotApplicableError,
+    Value,
+    setting,
 )
 
 # -- names

@@ -33,8 +33,9 @@ from support.board.board_arena import Frame, run_frame
 from support.board.board_cards import division_of, put_card, put_json, submission_of, verdict_of
 from support.board.board_forge_days import Played, forge_decisions
 from support.board.forged_models import PROVIDERS
-from support.figures.card_cases import derived_fields, spec_of
+from support.figures.card_cases import spec_of
 from support.figures.metric_cases import market as tiny_market
+from support.figures.renewed_cards import derived_fields
 from support.figures.scoring_cases import (
     SAMPLES,
     TASK as QUESTIONS,

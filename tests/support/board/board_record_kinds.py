@@ -15,17 +15,16 @@ import zstandard
 
 from ktdeval.runner import LEDGER, MARK, TRANSCRIPT
 from ktdeval_board.rules import load_rules
-from ktdeval_board.selftest.sample_board import (
+from support.board.board_card_kinds import no_calls
+from support.board.board_kinds import change_card, full
+from support.board.forged_board import (
     ForgedBoard,
     NotApplicableError,
     Value,
     put_json,
-    read_transcript,
-    renewed_card,
-    write_transcript,
 )
-from support.board.board_card_kinds import no_calls
-from support.board.board_kinds import change_card, full
+from support.figures.renewed_cards import renewed_card
+from support.runs.transcripts import read_transcript, write_transcript
 
 _RULE = "ledger"  #: Rule that what is executed again breaks
 

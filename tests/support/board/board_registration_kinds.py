@@ -24,9 +24,8 @@ from ktdeval.runner import (
 from ktdeval.values import to_plain
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import RULES_FILE, load_rules
-from ktdeval_board.selftest.kinds import draw_keys
-from ktdeval_board.selftest.sample_board import ForgedBoard, NotApplicableError, put_json
-from support.board.board_kinds import bad
+from support.board.board_kinds import bad, draw_keys
+from support.board.forged_board import ForgedBoard, NotApplicableError, put_json
 
 _OTHER_KEY = "5" * 32
 _DAY = "2000-01-01"

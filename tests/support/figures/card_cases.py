@@ -24,10 +24,6 @@ from ktdeval.stats.metric_panel import panel_metrics
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
 from ktdeval.values import from_plain
-from ktdeval_board.selftest.sample_board import (
-    derived_fields as derived_fields,
-    renewed_card as renewed_card,
-)
 from support.figures.metric_cases import CODES, TASK, ledger, market, order, spec, step
 
 PROVENANCE = {

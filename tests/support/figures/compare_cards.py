@@ -22,6 +22,7 @@ from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import content_hash, dumps_pretty, file_sha256, from_plain
 from support.figures import card_cases
 from support.figures.metric_cases import TASK, step
+from support.figures.renewed_cards import derived_fields
 
 Cell = tuple[str, int]
 """A window and a seed."""
@@ -92,7 +93,7 @@ def make_card(
     lacking = [cell for cell in product(names, card["seeds"]) if cell not in figures]
     card["missing_episodes"] = [_missing(card, windows, cell) for cell in lacking]
     card["artefacts"] = {}
-    card |= card_cases.derived_fields(card)
+    card |= derived_fields(card)
     validate_card(card)
 
     return card

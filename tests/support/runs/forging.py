@@ -23,8 +23,8 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.values import dumps_pretty, file_sha256, from_plain, to_plain
-from ktdeval_board.selftest.sample_board import read_transcript, write_transcript
-from support.figures.card_cases import renewed_card
+from support.figures.renewed_cards import renewed_card
+from support.runs.transcripts import read_transcript, write_transcript
 
 LEDGER = "ledger.parquet"
 TRANSCRIPT = "transcript.jsonl.zst"

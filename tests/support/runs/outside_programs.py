@@ -16,8 +16,8 @@ from typing import Any
 
 from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.testing import AnsweringHandler, running_server
-from ktdeval_board.selftest.sample_board import read_transcript
 from support.runs.run_support import SAME_MASK, TASK, WINDOW, Done, episodes, ktdeval
+from support.runs.transcripts import read_transcript
 
 HEAD = """
 import http.client, json, os, re, sys, time, urllib.error, urllib.request

@@ -26,11 +26,11 @@ from ktdeval.values import dumps_pretty
 from support.figures.card_cases import (
     card as made_card,
     episode,
-    renewed_card,
     stale_card,
     without_bars,
 )
 from support.figures.metric_cases import CODES, ledger, market, order, spec, step
+from support.figures.renewed_cards import renewed_card
 from support.market.long_imports import Imports
 
 # ---- holdings without a bar

@@ -33,7 +33,8 @@ from ktdeval.runner.scoring.deciders import run_deciders
 from ktdeval.runner.scoring.declared_deciders import decider_problems
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
 from ktdeval.values import dumps_pretty
-from support.figures.card_cases import card as made_card, renewed_card
+from support.figures.card_cases import card as made_card
+from support.figures.renewed_cards import renewed_card
 from support.runs.run_support import TASK
 
 WINDOW = "2024-03-01:2024-03-14"

@@ -23,11 +23,11 @@ from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.scoring.call_log_checks import provenance_findings
 from ktdeval.runner.scoring.model_identity_checks import card_claims
 from ktdeval.values import dumps_pretty, file_sha256, from_plain, load_yaml, to_plain
-from ktdeval_board.selftest.sample_board import read_transcript
-from support.figures.card_cases import renewed_card
+from support.figures.renewed_cards import renewed_card
 from support.json_places import Place, leaves, with_value
 from support.runs.forging import change_transcript, forged, rehash, renewed
 from support.runs.nulled_runs import Subject
+from support.runs.transcripts import read_transcript
 
 TABLE: Any = load_yaml(Path(__file__).with_suffix(".yaml"))
 

@@ -6,24 +6,14 @@ import copy
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
-from ktdeval.cards import card_kinds, derive_card, plan_of
-from ktdeval.runner import ANCHORS, CANARY, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT
-from ktdeval.task_api import Window
-from ktdeval.values import (
-    content_hash,
-    dumps_canonical,
-    dumps_pretty,
-    file_sha256,
-    from_plain,
-    sha256_hex,
-)
+from ktdeval.runner import ANCHORS, CANARY, CERTIFICATE, MANIFEST, MARK
+from ktdeval.values import dumps_pretty, file_sha256, sha256_hex
 from ktdeval_board.layout import BoardFolder, CardFiles
+from support.figures.renewed_cards import renewed_card
 
 Value = dict[str, Any]
 Change = Callable[[Value], object]
@@ -259,51 +249,3 @@ def record_files(run: Path) -> list[str]:
     paths = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
     of_run = (MANIFEST, CANARY, CERTIFICATE, ANCHORS)
     return sorted(path for path in paths if path in of_run or path.startswith("episodes/"))
-
-
-def derived_fields(card: Mapping[str, Any]) -> Value:
-    """Return a card's JSON with all derived fields recomputed."""
-    derived: Value = derive_card(_typed_card(card)).plain
-    return derived
-
-
-def _typed_card(card: Mapping[str, Any]) -> Any:
-    kind = card_kinds(card["kind"])[card["kind"]]
-    return from_plain(dict(card), kind.type, "card")
-
-
-def renewed_card(card: Value) -> Value:
-    """Return a card with all derived fields recomputed: hash, ids, record names and totals."""
-    card["task"]["hash"] = content_hash(card["task"]["config"])
-    facts = _typed_card(card)
-    plan = plan_of(facts)
-    windows = {each.name: Window(each.name, each.first, each.last) for each in facts.windows}
-    names = {}
-    for episode in [*card["episodes"], *card["missing_episodes"]]:
-        window = windows.get(episode.get("window"))
-        new = replace(plan, window=window, seed=episode["seed"]).id
-        names[episode["id"]] = new
-        episode["id"] = new
-
-    artefacts = {}
-    for path, digest in card["artefacts"].items():
-        old = path.split("/")[1]
-        if old in names:
-            artefacts[path.replace(old, names[old])] = digest
-
-    card["artefacts"] = artefacts
-    return {**card, **derived_fields(card)}
-
-
-def read_transcript(folder: Path) -> list[Any]:
-    """Return the entries of an episode's transcript as JSON."""
-    packed = (folder / TRANSCRIPT).read_bytes()
-    text = zstandard.ZstdDecompressor().decompress(packed).decode()
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def write_transcript(folder: Path, entries: list[Any]) -> None:
-    """Write the entries of an episode's transcript."""
-    text = "".join(dumps_canonical(entry) + "\n" for entry in entries)
-    compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
-    (folder / TRANSCRIPT).write_bytes(compressor.compress(text.encode()))

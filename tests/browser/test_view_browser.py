@@ -490,7 +490,7 @@ def test_days_without_orders_show_the_reason_and_replies_their_cost(
 ) -> None:
     tab = open_day(session, talk, f"day={FAILING}")
     assert "the model call failed" in tab.inner_text("#part-decision")
-    assert "bad_response × 1" in tab.inner_text("#part-decision")
+    assert "bad response × 1" in tab.inner_text("#part-decision")
     assert "The call failedbad_response" in tab.evaluate(
         "document.querySelector('#part-talk').textContent"
     )

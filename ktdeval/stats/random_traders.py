@@ -39,7 +39,8 @@ from ktdeval.trading.account_arrays import (
 from ktdeval.trading.daily_settlement import nav_minor, open_day
 from ktdeval.trading.executor import execute
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, Order, Position, Side, TradingConfig
 from ktdeval.trading.wide_ratios import InexactArraysError, IntArray
 from ktdeval.values.progress_reports import Tell, tell_nobody

@@ -16,17 +16,14 @@ from ktdeval.trading.ledger import (
     StepRecord as StepRecord,
 )
 from ktdeval.trading.market_rules import MarketRules as MarketRules
-from ktdeval.trading.market_tape import (
-    MarketTape as MarketTape,
-    TradingDay as TradingDay,
-    limit_ppm as limit_ppm,
-)
+from ktdeval.trading.market_tape import MarketTape as MarketTape, limit_ppm as limit_ppm
 from ktdeval.trading.rule_breaches import known_breaches as known_breaches
 from ktdeval.trading.stale_values import (
     StaleHoldings as StaleHoldings,
     most_stale as most_stale,
     stale_holdings as stale_holdings,
 )
+from ktdeval.trading.trading_day import TradingDay as TradingDay
 from ktdeval.trading.types import (
     BOOK_NAV as BOOK_NAV,
     DECIDED as DECIDED,

@@ -26,7 +26,7 @@ from ktdeval.trading.daily_settlement import open_day
 from ktdeval.trading.execution_costs import UNQUOTED, Quote, fill_ticks, needs_liquidity
 from ktdeval.trading.fill_sizes import affordable
 from ktdeval.trading.market_rules import MarketRules
-from ktdeval.trading.market_tape import TradingDay
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, Position
 from ktdeval.trading.venue_terms import HALF_RATE, NO_DUTIES, PPB, RATE_SCALE, Terms
 from ktdeval.trading.wide_ratios import (

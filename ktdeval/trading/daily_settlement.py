@@ -39,7 +39,7 @@ from msgspec.structs import replace
 from ktdeval.errors import InvariantError
 from ktdeval.trading.execution_costs import Quote, fill_ticks
 from ktdeval.trading.factor_events import FactorEvent
-from ktdeval.trading.market_tape import TradingDay
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import (
     Account,
     Action,

@@ -72,7 +72,6 @@ from ktdeval.trading.daily_settlement import (
 from ktdeval.trading.execution_costs import UNQUOTED, Quote, needs_liquidity
 from ktdeval.trading.fill_sizes import affordable, price_of, within_limit
 from ktdeval.trading.limit_orders import LimitFill, limit_fill, open_first
-from ktdeval.trading.market_tape import TradingDay
 from ktdeval.trading.order_outcomes import (
     REJECTED,
     carried_orders,
@@ -80,6 +79,7 @@ from ktdeval.trading.order_outcomes import (
     is_well_formed,
     make_fill,
 )
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position
 from ktdeval.trading.venue_terms import PPB, Terms, cost, in_lots, worth_steps
 

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ktdeval.trading.market_tape import TradingDay
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Order
 from ktdeval.trading.venue_terms import PPB
 

@@ -36,7 +36,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from ktdeval.errors import DataError
 from ktdeval.market.rules.board_rules import daily_limits, limit_prices, rounds_inward
@@ -51,13 +50,13 @@ from ktdeval.market.snapshots.snapshot import (
 )
 from ktdeval.market.venues.venue import MAX_PRICE, Venue
 from ktdeval.trading.execution_costs import (
-    Liquidity,
     LiquidityTape,
     liquidity_tape,
 )
 from ktdeval.trading.factor_events import FactorEvent, check_factor, marks_of, settled_factor
 from ktdeval.trading.market_rules import MarketRules
 from ktdeval.trading.minute_fills import minute_fills
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import TradingConfig
 from ktdeval.trading.venue_terms import (
     scaled_int,
@@ -70,32 +69,6 @@ PPM = 1_000_000
 _FEN_PARTS = 50
 _ADJUSTED_BUFFER = 5
 _DAYS_AT_ONCE = 256  # bounds the memory for intermediate arrays
-
-
-class TradingDay(Struct, frozen=True):
-    """One fill day, indexed by asset column. Treat as immutable. Flags are stored as bytes of 0 and
-    1, the fastest type to read one by one.
-    """
-
-    row: int  #: row of the day in the snapshot
-    #: fill price; for an asset that does not trade, the reference price, so that it can be used to
-    #: mark a NAV
-    open_ticks: Sequence[int]
-    close_ticks: Sequence[int]  #: the mark at the close; 0 before an asset's first bar
-    tradable: bytes  #: 1 if the asset has a fill price and volume
-    member: bytes  #: 1 if the asset is in the universe
-    limit_up: bytes  #: 1 if the open is too close to the upper limit to buy
-    limit_down: bytes  #: 1 if the open is too close to the lower limit to sell
-    #: the day's factor changes by asset; assets without a previous price are absent
-    events: dict[int, FactorEvent]
-    rules: MarketRules  #: rules in force on the day
-    #: the mark at the previous close, in the previous day's terms; empty if short sales are not
-    #: allowed
-    previous_ticks: Sequence[int] = ()
-    liquidity: Liquidity | None = None  #: None if no fill price depends on size
-    #: lowest and highest price of the day, 0 if unknown; empty if there are no limit orders
-    low_ticks: Sequence[int] = ()
-    high_ticks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)

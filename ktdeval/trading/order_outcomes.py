@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from ktdeval.trading.market_tape import TradingDay
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Action, Order, Outcome
 from ktdeval.values.files import csv_rows
 

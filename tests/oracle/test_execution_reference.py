@@ -18,7 +18,8 @@ from ktdeval.market.venues.execution import Execution
 from ktdeval.trading.daily_settlement import open_day
 from ktdeval.trading.execution_costs import LiquidityTape
 from ktdeval.trading.executor import execute, settle
-from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, Action, Order, Outcome, Position
 from support.market import reference_broker as slow, reference_execution as exact
 from support.market.random_plays import (

@@ -25,7 +25,8 @@ from ktdeval.trading.ledger import (
     StepRecord,
     WorkingRecord,
 )
-from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, Charge, Order, Outcome, Position, TradingConfig
 from ktdeval.trading.venue_terms import duties_of
 

@@ -30,7 +30,8 @@ from ktdeval.trading.daily_settlement import (
 from ktdeval.trading.executor import settle
 from ktdeval.trading.factor_events import FactorEvent, ex_price_ticks
 from ktdeval.trading.market_rules import MarketRules
-from ktdeval.trading.market_tape import MarketTape, TradingDay, limit_ppm
+from ktdeval.trading.market_tape import MarketTape, limit_ppm
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
 from ktdeval.trading.venue_terms import PPB, limits_of, scaled_int, terms_of
 from support.market.trading_market import CODES, make_market

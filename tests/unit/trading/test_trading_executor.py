@@ -22,9 +22,10 @@ from ktdeval.testing import on_each_row
 from ktdeval.trading.daily_settlement import Settlement, check_step, margin_minor, open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_rules import MarketRules
-from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.order_outcomes import REJECTIONS
 from ktdeval.trading.rule_breaches import known_breaches
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import (
     Account,
     Action,

@@ -17,9 +17,10 @@ from ktdeval.market.venues.execution import Execution
 from ktdeval.market.venues.venue import find_venue
 from ktdeval.trading.daily_settlement import check_step
 from ktdeval.trading.executor import settle
-from ktdeval.trading.market_tape import MarketTape, TradingDay
+from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.order_outcomes import REJECTIONS
 from ktdeval.trading.rule_breaches import known_breaches
+from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
 from support.market.trading_market import CODES, make_market
 from support.searching import examples

@@ -6,6 +6,10 @@ from ktdeval.testing.conformance import (
     check_scoring_task as check_scoring_task,
     check_task as check_task,
 )
+from ktdeval.testing.day_markets import (
+    scene_on as scene_on,
+    snapshot_of_days as snapshot_of_days,
+)
 from ktdeval.testing.findings import (
     ConformanceError as ConformanceError,
     PluginReport as PluginReport,

@@ -108,6 +108,7 @@ def readers_words(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str
     words = {
         **NAMES,
         "ktdeval": ktdeval,
+        "api": api,
         "dataclass": dataclass,
         "random": random,
         "Annotated": Annotated,

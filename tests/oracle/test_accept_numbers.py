@@ -19,7 +19,7 @@ import pytest
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval.testing import not_empty, small_market
+from ktdeval.testing import not_empty, small_market, snapshot_of_days
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
@@ -33,7 +33,6 @@ from support.accept.accept_figures import (
 from support.accept.accept_runs import conversations, evaluate, silently
 from support.figures.card_checks import card_of, check_card
 from support.market import reference_broker
-from support.market.trading_market import make_market
 from support.searching import is_searching
 from support.tasks.ktdfin_market import FIRST, LAST, rows, spec_of
 
@@ -421,7 +420,7 @@ HAND_CLOSES = [
     [10.60, None, 16.80, 320.00],
     [11.00, 12.50, 16.10, 330.00],
 ]
-HAND = make_market(
+HAND = snapshot_of_days(
     HAND_CODES, HAND_OPENS, HAND_CLOSES, factor=[[1, 1, 1, 1]] * 3 + [[1, 2, 2, 1]] * 2
 )
 

@@ -19,11 +19,11 @@ import pytest
 from ktdeval.attribution import attribute
 from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venues.venue import Fees, Shorting, Venue, find_venue
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading.ledger import ChargeRecord, Ledger, OrderRecord, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, TradingConfig
 from support.figures.stats_play import play
-from support.market.trading_market import make_market
 
 ACCOUNTS = 40
 N_DAYS = 12
@@ -71,7 +71,7 @@ def random_market(chance: random.Random) -> MarketSnapshot:
         opens.append(opened)
         closes.append(last)
 
-    return make_market(
+    return snapshot_of_days(
         CODES,
         opens,
         closes,

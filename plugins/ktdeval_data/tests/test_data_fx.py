@@ -21,7 +21,7 @@ from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from ktdeval.testing import Terminal, check_task, on_each_row
+from ktdeval.testing import Terminal, check_task, on_each_row, scene_on
 from ktdeval.trading import AccountConfig, MarketTape
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
@@ -30,7 +30,6 @@ from ktdeval_data.currency_conversion import convert
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from support.market.raw_market import findings_of
-from support.market.trading_market import market_scene
 from support.tables import changed
 
 BARS = """date,code,open,high,low,close,volume,amount
@@ -361,7 +360,7 @@ def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
         check_task(task, true)  # its own poison: every bar and index after the close
         window = Window("w", str(true.days[row]), str(true.days[-1]))
         shown = [
-            market_scene(task, market, window).observe(1, market.as_of(row), None, None)
+            scene_on(task, market, window).observe(1, market.as_of(row), None, None)
             for market in (true, false)
         ]
         assert shown[0] == shown[1]
@@ -377,7 +376,7 @@ def test_exchange_rates_are_masked_indices_but_never_the_benchmark(
 
     task: Any = load_plugins().make_task("market_blinded")
     window = Window("w", str(market.days[30]), str(market.days[-1]))
-    scene = market_scene(task, market, window)
+    scene = scene_on(task, market, window)
     guard = LeakGuard(scene.lens, market)
 
     for text in ("EURUSD rose", "gbpusd"):

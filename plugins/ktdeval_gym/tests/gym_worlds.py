@@ -11,9 +11,9 @@ import numpy as np
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import choose_windows
+from ktdeval.testing import snapshot_of_days
 from ktdeval_gym.open_task import OpenedTask, TaskChoice
 from ktdeval_markets.task import MarketTask
-from support.market.trading_market import make_market
 
 MSFT = "investorbench_msft_history"
 
@@ -51,7 +51,7 @@ def moved_market() -> MarketSnapshot:
     closes[BASE + 5] = [69.0, 64.0, 96.0, 9.7]
     opens = [closes[0], *closes[:-1]]
     opens[BASE - 10] = [50.0, 20.0, 100.0, 10.0]
-    market = make_market(
+    market = snapshot_of_days(
         CODES,
         opens,
         closes,

@@ -17,9 +17,9 @@ from gym_worlds import BASE, MSFT, moved_market, opened_on
 from ktdeval.attribution import market_levels
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot
+from ktdeval.testing import snapshot_of_days
 from ktdeval_gym.rewards import RewardConfig
 from ktdeval_gym.task_env import TaskEnv, benchmark_return, market_scale
-from support.market.trading_market import make_market
 
 ORDERS = "market_blinded"
 COLUMNS = (
@@ -175,7 +175,7 @@ def jumping_market() -> MarketSnapshot:
     """
     opens = [[19.8], *([[20.0]] * (BASE + 1)), [100.0], [100.0]]
     share = (Instrument("stock", "USD", "us_equity"),)
-    return make_market(["BBB"], opens, instruments=share)
+    return snapshot_of_days(["BBB"], opens, instruments=share)
 
 
 def test_ruined_account_ends_the_episode_and_its_length_is_recorded() -> None:
@@ -202,7 +202,7 @@ def test_ruined_account_ends_the_episode_and_its_length_is_recorded() -> None:
 
 
 def levels_of(levels: list[float], benchmark: str = "000300.SH") -> MarketSnapshot:
-    made = make_market(["600001.SH"], [[10.0]] * len(levels))
+    made = snapshot_of_days(["600001.SH"], [[10.0]] * len(levels))
     meta = replace(made.meta, benchmark=benchmark)
     return replace(made, meta=meta, indices={"000300.SH": np.array(levels)})
 
@@ -233,7 +233,7 @@ def test_the_benchmark_is_the_markets_index(levels: list[float], expected: float
 def test_without_an_index_the_benchmark_is_the_mean_of_the_members(
     closes: Any, factor: Any, member: Any, expected: float
 ) -> None:
-    market = make_market(["600001.SH", "600002.SH"], closes, factor=factor, member=member)
+    market = snapshot_of_days(["600001.SH", "600002.SH"], closes, factor=factor, member=member)
     market = replace(market, meta=replace(market.meta, benchmark=""))
 
     assert benchmark_return(market_levels(market), 0, 1) == pytest.approx(expected)
@@ -243,7 +243,7 @@ def test_the_benchmark_of_a_monday_is_the_move_since_friday() -> None:
     """A stock of an index, and a coin: the stock's exchange is closed at the weekend."""
     stock = [10.0, None, None, 12.0]
     coin = [10.0, 11.0, 11.0, 11.0]
-    market = make_market(["600001.SH", "600002.SH"], list(zip(stock, coin, strict=True)))
+    market = snapshot_of_days(["600001.SH", "600002.SH"], list(zip(stock, coin, strict=True)))
     index = np.array([100.0, math.nan, math.nan, 120.0])
     indexed = replace(market, indices={market.meta.benchmark: index})
     equal = market_levels(replace(market, meta=replace(market.meta, benchmark="")))

@@ -19,10 +19,10 @@ from gym_worlds import MSFT, opened_on  # noqa: E402
 from ktdeval.errors import DataError  # noqa: E402
 from ktdeval.market import Instrument, MarketSnapshot  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
+from ktdeval.testing import snapshot_of_days  # noqa: E402
 from ktdeval_gym.policy_training import PolicyTraining  # noqa: E402
 from ktdeval_gym.rl.policy_env import PolicyEnv  # noqa: E402
 from ktdeval_gym.training_checks import check_days, earliest_day, form_problem, span_problem  # noqa: E402
-from support.market.trading_market import make_market  # noqa: E402
 
 FIRST_DAY = "2024-03-04"
 HALTED = 5
@@ -39,7 +39,9 @@ def market_of(closes: list[float | None]) -> MarketSnapshot:
     opens[HALTED + 1] = opens[HALTED + 1] or closes[HALTED - 1]
     rows = [[close] for close in closes]
     share = (Instrument("stock", "USD", "us_equity"),)
-    return make_market(["AAPL"], [[o] for o in opens], rows, instruments=share, first=FIRST_DAY)
+    return snapshot_of_days(
+        ["AAPL"], [[o] for o in opens], rows, instruments=share, first=FIRST_DAY
+    )
 
 
 MARKET = market_of(CLOSES)

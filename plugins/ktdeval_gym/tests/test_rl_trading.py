@@ -25,7 +25,7 @@ from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import EpisodeFactory, RunConfig, RunFolder, choose_windows, evaluate
 from ktdeval.task_api import Window
-from ktdeval.testing import Terminal, errors_of, on_each_row
+from ktdeval.testing import Terminal, errors_of, on_each_row, snapshot_of_days
 from ktdeval.values import install_command
 from ktdeval_gym import policy as module
 from ktdeval_gym.open_task import OpenedTask, TaskChoice
@@ -36,7 +36,6 @@ from ktdeval_gym.rl.command import PolicyOptions, rl
 from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
-from support.market.trading_market import make_market
 
 TASK = "investorbench_msft_history"
 STEPS = 25
@@ -425,7 +424,7 @@ def rising() -> OpenedTask:
     """One US share that rises by 5% a day."""
     prices = [[round(20 * 1.05**row, 2)] for row in range(BASE + 6)]
     share = (Instrument("stock", "USD", "us_equity"),)
-    made = make_market(["AAA"], prices, instruments=share, first="2024-01-01")
+    made = snapshot_of_days(["AAA"], prices, instruments=share, first="2024-01-01")
 
     return opened_on(made, TASK, [(BASE + 1, BASE + 4)])
 

@@ -17,8 +17,7 @@ import pytest
 import zstandard
 
 from ktdeval.market import save_snapshot
-from ktdeval.testing import Terminal
-from support.market.trading_market import make_market
+from ktdeval.testing import Terminal, snapshot_of_days
 
 CODE = "600001.SH"
 
@@ -28,7 +27,7 @@ def market(tmp_path: Path) -> Path:
     opens = [[10.0], [10.0], [11.0], [12.0], [12.0]]
     closes = [[10.0], [10.5], [11.5], [12.0], [12.0]]
     folder = tmp_path / "market"
-    save_snapshot(make_market([CODE], opens, closes, first="2024-01-01"), folder)
+    save_snapshot(snapshot_of_days([CODE], opens, closes, first="2024-01-01"), folder)
     return folder
 
 
@@ -100,7 +99,7 @@ def test_a_trade_of_the_last_afternoon_in_another_code_is_left_out(
     """
     market = tmp_path / "two"
     codes = ["000002.SZ", CODE]
-    save_snapshot(make_market(codes, [[20.0, 10.0]] * 5, first="2024-01-01"), market)
+    save_snapshot(snapshot_of_days(codes, [[20.0, 10.0]] * 5, first="2024-01-01"), market)
     path = tmp_path / "trades.csv"
     path.write_text(
         "time,code,side,shares,price\n2024-01-03 09:00,600001.SH,buy,100,10\n"

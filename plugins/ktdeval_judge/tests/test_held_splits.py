@@ -13,11 +13,11 @@ import pytest
 
 from ktdeval.errors import DataError
 from ktdeval.market import MarketSnapshot
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig
 from ktdeval_judge.held_splits import check_held_splits
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.market.trading_market import make_market
 
 TRADING = AccountConfig(max_weight=1.0, max_positions=10).rules("test")
 TRADES = (
@@ -26,7 +26,7 @@ TRADES = (
 
 
 def market(*closes: float | None, has_factor: bool = False) -> MarketSnapshot:
-    made = make_market(["600001.SH"], opens=[[close] for close in closes])
+    made = snapshot_of_days(["600001.SH"], opens=[[close] for close in closes])
     return replace(made, meta=replace(made.meta, has_factor=has_factor))
 
 

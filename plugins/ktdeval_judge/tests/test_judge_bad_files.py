@@ -14,13 +14,13 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import DataError, KtdevalError, UsageError
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_tables import cell_tables, table_sources
-from support.market.trading_market import make_market
 
-MARKET = make_market(
+MARKET = snapshot_of_days(
     ["000002.SZ", "600001.SH"],
     opens=[[10.0, 20.0], [10.0, 20.0], [10.0, 20.0], [None, 20.0], [10.0, 20.0]],
     first="2024-01-01",

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from ktdeval.market import MarketSnapshot
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig
 from ktdeval_judge.implied_nav import implied_nav
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.market.trading_market import make_market
 
 CODE = "600001.SH"
 TRADING = AccountConfig(max_weight=1.0, max_positions=10).rules("test")
@@ -25,20 +25,24 @@ def implied(folder: Path, text: str, market: MarketSnapshot) -> list[float]:
 
 
 def test_a_purchase_is_marked_at_the_closes(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, [[10.0], [11.0], [12.0], [9.0]], first="2024-01-01")
+    market = snapshot_of_days(
+        [CODE], [[10.0]] * 4, [[10.0], [11.0], [12.0], [9.0]], first="2024-01-01"
+    )
     # 50 shares at 10.50 with a fee of 5: 470 of cash are left
     text = "date,code,qty,price,fee\n2024-01-02,600001.SH,50,10.5,5\n"
     assert implied(tmp_path, text, market) == pytest.approx([1000.0, 1020.0, 1070.0, 920.0])
 
 
 def test_a_sale_pays_its_price_and_leaves_cash(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, [[10.0], [11.0], [12.0], [9.0]], first="2024-01-01")
+    market = snapshot_of_days(
+        [CODE], [[10.0]] * 4, [[10.0], [11.0], [12.0], [9.0]], first="2024-01-01"
+    )
     text = "date,code,qty,price\n2024-01-02,600001.SH,50,10\n2024-01-03,600001.SH,-50,13\n"
     assert implied(tmp_path, text, market) == pytest.approx([1000.0, 1050.0, 1150.0, 1150.0])
 
 
 def test_a_dividend_is_reinvested_as_the_factor_has_it(tmp_path: Path) -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [CODE],
         [[10.0]] * 4,
         [[10.0], [10.0], [5.0], [5.0]],
@@ -50,7 +54,7 @@ def test_a_dividend_is_reinvested_as_the_factor_has_it(tmp_path: Path) -> None:
 
 
 def test_a_day_without_a_close_keeps_the_last_one(tmp_path: Path) -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [CODE], [[10.0], [10.0], [None], [10.0]], [[10.0], [11.0], [None], [9.0]],
         first="2024-01-01",
     )  # fmt: skip

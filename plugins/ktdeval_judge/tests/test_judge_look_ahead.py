@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from ktdeval.market import MarketSnapshot
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.nav_parts import LOOK_AHEAD, NavComparison, compare_navs, is_told_apart
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.market.trading_market import make_market
 
 CODES = ["000002.SZ", "000021.SZ", "300003.SZ", "600001.SH", "600009.SH", "601318.SH"]
 DAYS = 70
@@ -54,7 +54,7 @@ def a_market(seed: int) -> MarketSnapshot:
         np.cumsum(chance.normal(0.0, 0.018, shape), axis=0)
     )
     opens = closes * np.exp(chance.normal(0.0, 0.009, shape))
-    return make_market(
+    return snapshot_of_days(
         CODES, np.round(opens, 2).tolist(), np.round(closes, 2).tolist(), first="2024-01-01"
     )
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.market import Instrument, MarketSnapshot, find_venue
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig, TradingConfig
 from ktdeval_judge.counterfactual import Counterfactuals, _is_on_credit
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.nav_parts import CAUSES, PRICES, Cause, Simulated, _larger, compare_navs
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.market.trading_market import make_market
 
 A, B, C = "000002.SZ", "300003.SZ", "600001.SH"
 FREE = TradingConfig(
@@ -70,7 +70,7 @@ def test_a_larger_model_has_one_cause_more_and_one_price() -> None:
 
 def test_each_asset_of_two_venues_keeps_its_venue_at_another_fill_price() -> None:
     venues = [find_venue("frictionless"), find_venue("us_equity")]
-    market = make_market(
+    market = snapshot_of_days(
         ["A", "B"],
         [[10.0, 10.0]] * 3,
         first="2024-01-02",
@@ -94,7 +94,7 @@ def test_each_asset_of_two_venues_keeps_its_venue_at_another_fill_price() -> Non
 def test_module_example_is_diagnosed_as_a_fill_at_the_decision_close(
     tmp_path: Path,
 ) -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [C],
         opens=[[10.0], [10.5], [11.0]],
         closes=[[10.0], [11.0], [12.0]],
@@ -138,7 +138,7 @@ def test_a_nav_that_nothing_explains_is_left_to_the_remainder(tmp_path: Path) ->
 
 
 def test_fees_of_the_file_take_the_place_of_the_venues(tmp_path: Path) -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [C],
         opens=[[10.0], [10.0], [12.0], [12.0]],
         closes=[[10.0], [11.0], [12.0], [12.5]],
@@ -178,7 +178,7 @@ def planted_market(folder: Path) -> Counterfactuals:
     factor = np.ones((days, 3))
     factor[30:, 2] = 1.1
 
-    market = make_market(
+    market = snapshot_of_days(
         [A, B, C],
         opens=opens.tolist(),
         closes=closes.tolist(),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import ConfigError, DataError
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig, TradingConfig
 from ktdeval_judge.market_plan import (
     MarketPlan,
@@ -28,12 +29,11 @@ from ktdeval_judge.plan import (
 )
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_judge.schemas import SCHEMA, schema_text
-from support.market.trading_market import make_market
 
 DAY = "2024-01-02"
 CODE = "600001.SH"
 TRADING = AccountConfig(max_weight=1.0, max_positions=10).rules("test")
-MARKET = make_market(["000002.SZ", CODE], opens=[[10.0, 20.0]] * 5, first="2024-01-01")
+MARKET = snapshot_of_days(["000002.SZ", CODE], opens=[[10.0, 20.0]] * 5, first="2024-01-01")
 
 
 def plan_of(form: str, *rows: tuple[str, float], others: str = "sell", **lots: float) -> PlanReader:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ktdeval.market import Fees, FillRule, MarketSnapshot
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig
 from ktdeval_judge.counterfactual import Counterfactuals
 from ktdeval_judge.market_plan import market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
-from support.market.trading_market import make_market
 
 CODES = ["000002.SZ", "300003.SZ", "600001.SH"]
 CASH = 1_000_000_000  #: so that a cent is 1e-11 of the account
@@ -24,7 +24,7 @@ def a_market(days: int = 50) -> MarketSnapshot:
         np.cumsum(chance.normal(0.0, 0.02, (days, 3)), axis=0)
     )
     opens = closes * np.exp(chance.normal(0.0, 0.01, (days, 3)))
-    return make_market(
+    return snapshot_of_days(
         CODES, np.round(opens, 2).tolist(), np.round(closes, 2).tolist(), first="2024-01-01"
     )
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ktdeval.market import Instrument, MarketSnapshot, NameSpell, save_snapshot, with_id
-from ktdeval.testing import Terminal
-from support.market.trading_market import make_market
+from ktdeval.testing import Terminal, snapshot_of_days
 
 pytestmark = pytest.mark.needs("ktdeval_markets", "ktdeval_data")
 
@@ -28,7 +27,7 @@ def american(codes: tuple[str, ...] = ("META", "MSFT"), **more: Any) -> MarketSn
     2024-01-06; the others stay at 50.
     """
     opens = [[96.0 + 2 * day] + [50.0] * (len(codes) - 1) for day in range(DAYS)]
-    return make_market(
+    return snapshot_of_days(
         codes,
         opens,
         first="2024-01-01",
@@ -112,7 +111,7 @@ def test_a_renumbering_of_beijing_is_read_under_both_codes(
         NameSpell("920017.BJ", "2024-01-06", EVER, "star", "920017.BJ"),
     )
     opens = [[10.0]] * 3 + [[7.7]] * (DAYS - 3)
-    market = make_market(["920017.BJ"], opens, first="2024-01-01", spells=renumbered)
+    market = snapshot_of_days(["920017.BJ"], opens, first="2024-01-01", spells=renumbered)
     path = stored(market, tmp_path)
     rules = ("--venue", "unrestricted_cny", "--cash", 100_000, "--until", "2024-01-10")
     for code in ("430017", "920017.BJ"):
@@ -129,7 +128,7 @@ def test_a_code_that_another_asset_has_taken_over_is_refused_with_both(
     taken_over = american(codes=("META", "MSFT"))
     spells = (*RENAMED, NameSpell("MSFT", "2024-01-09", EVER, "Other", "FB"))
     market = stored(
-        make_market(
+        snapshot_of_days(
             ["META", "MSFT"],
             [[100.0, 50.0]] * DAYS,
             first="2024-01-01",

@@ -12,13 +12,13 @@ from ktdeval.harness import Decision
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.runner.episodes.bookkeeper import Bookkeeper, episode_ledger
 from ktdeval.task_api import EpisodeSpec, Window
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig, CountsRecord, Ledger, MarketTape, Order, TradingConfig
 from ktdeval_judge.document import Unfilled
 from ktdeval_judge.market_plan import MarketPlan, market_plan
 from ktdeval_judge.plan import Held, PlanReader
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_judge.unfilled import count_reasons, unfilled_of
-from support.market.trading_market import make_market
 
 OTHER, CODE = "000002.SZ", "600001.SH"
 
@@ -80,7 +80,7 @@ def buys(*days: str, code: str = CODE, shares: int = 1000) -> str:
 
 
 def test_a_day_without_trade_is_suspended(tmp_path: Path) -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [CODE], [[10.0]] * 4, volume=[[1e6], [0.0], [1e6], [1e6]], first="2024-01-01"
     )
     (found,) = listed(tmp_path, buys("2024-01-01"), market)
@@ -89,13 +89,13 @@ def test_a_day_without_trade_is_suspended(tmp_path: Path) -> None:
 
 
 def test_an_open_at_the_limit_is_not_bought(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0], [11.0], [11.0]], first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0], [11.0], [11.0]], first="2024-01-01")
     (found,) = listed(tmp_path, buys("2024-01-01"), market)
     assert found.reason == "price_limit"
 
 
 def test_a_share_before_its_first_bar_is_not_yet_listed(tmp_path: Path) -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [OTHER, CODE],
         [[10.0, None], [10.0, None], [10.0, 20.0], [10.0, 20.0]],
         member=[[True, False], [True, False], [True, True], [True, True]],
@@ -106,7 +106,7 @@ def test_a_share_before_its_first_bar_is_not_yet_listed(tmp_path: Path) -> None:
 
 
 def test_a_share_after_its_last_bar_is_delisted(tmp_path: Path) -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [OTHER, CODE],
         [[10.0, 20.0], [10.0, 20.0], [10.0, None], [10.0, None]],
         member=[[True, True], [True, True], [True, False], [True, False]],
@@ -118,7 +118,7 @@ def test_a_share_after_its_last_bar_is_delisted(tmp_path: Path) -> None:
 
 def test_a_share_after_its_last_bar_is_not_suspended(tmp_path: Path) -> None:
     """It stays a member, and nothing says when it was delisted but its bars."""
-    market = make_market(
+    market = snapshot_of_days(
         [OTHER, CODE],
         [[10.0, 20.0], [10.0, 20.0], *[[10.0, None]] * 4],
         first="2024-01-01",
@@ -130,7 +130,7 @@ def test_a_share_after_its_last_bar_is_not_suspended(tmp_path: Path) -> None:
 
 
 def test_a_sell_of_more_than_is_held_is_named_where_shorts_are_not_allowed(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 6, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 6, first="2024-01-01")
     text = buys("2024-01-01") + "2024-01-03,600001.SH,sell,2000\n"
     (found,) = listed(tmp_path, text, market)
     assert (found.day, found.side, found.reason) == ("2024-01-04", "SELL", "holding")
@@ -138,13 +138,13 @@ def test_a_sell_of_more_than_is_held_is_named_where_shorts_are_not_allowed(tmp_p
 
 
 def test_a_sell_of_what_is_not_held_is_named_below_a_lot_too(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, "date,code,side,qty\n2024-01-01,600001.SH,sell,50\n", market)
     assert (found.side, found.reason) == ("SELL", "holding")
 
 
 def test_the_odd_part_of_a_sell_is_named(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 6, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 6, first="2024-01-01")
     text = buys("2024-01-01") + "2024-01-03,600001.SH,sell,250\n"
     (found,) = listed(tmp_path, text, market)
     assert found.detail == "250 shares, rounded to whole lots of 100, are 200"
@@ -156,7 +156,7 @@ SHORT = "date,code,side,qty\n2024-01-01,AAPL,{}\n"
 
 
 def test_a_sell_of_more_than_is_held_is_a_short_where_they_are_allowed(tmp_path: Path) -> None:
-    market = make_market(["AAPL"], [[10.0]] * 6, first="2024-01-01", **US)
+    market = snapshot_of_days(["AAPL"], [[10.0]] * 6, first="2024-01-01", **US)
     text = SHORT.format("buy,1000") + "2024-01-03,AAPL,sell,2000\n"
     path = tmp_path / "orders.csv"
     path.write_text(text)
@@ -169,7 +169,7 @@ def test_a_sell_of_more_than_is_held_is_a_short_where_they_are_allowed(tmp_path:
 
 def test_a_position_that_a_margin_call_closes_is_named(tmp_path: Path) -> None:
     prices = [[10.0], [10.0], [26.0], [26.0], [26.0]]
-    market = make_market(["AAPL"], prices, first="2024-01-01", **US)
+    market = snapshot_of_days(["AAPL"], prices, first="2024-01-01", **US)
     text = SHORT.format("sell,5000") + "2024-01-03,AAPL,buy,1\n"
     (found,) = listed(tmp_path, text, market)
     assert (found.day, found.side, found.reason) == ("2024-01-03", "BUY", "margin_call")
@@ -177,7 +177,7 @@ def test_a_position_that_a_margin_call_closes_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_bought_and_sold_on_one_day_waits_for_the_next(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 4, first="2024-01-01")
     text = buys("2024-01-01") + "2024-01-01,600001.SH,sell,500\n"
     (found,) = listed(tmp_path, text, market)
     assert found.reason == "holding"
@@ -185,7 +185,7 @@ def test_what_is_bought_and_sold_on_one_day_waits_for_the_next(tmp_path: Path) -
 
 
 def test_more_than_the_cash_is_cut(tmp_path: Path) -> None:
-    market = make_market([OTHER, CODE], [[10.0, 10.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([OTHER, CODE], [[10.0, 10.0]] * 4, first="2024-01-01")
     text = buys("2024-01-01", shares=6000) + f"2024-01-01,{OTHER},buy,6000\n"
     (found,) = listed(tmp_path, text, market)
     assert (found.code, found.reason) == (OTHER, "cash")
@@ -193,14 +193,14 @@ def test_more_than_the_cash_is_cut(tmp_path: Path) -> None:
 
 
 def test_an_order_of_more_than_the_account_is_returned_whole(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, buys("2024-01-01", shares=20_000), market)
     assert found.detail == "above the whole account"
     assert found.missing == pytest.approx(2.0)
 
 
 def test_more_than_a_tenth_of_the_volume_is_cut_where_execution_is_on(tmp_path: Path) -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [CODE], [[10.0 + row % 3 / 10] for row in range(80)], volume=[[20_000.0]] * 80,
         first="2024-01-01",
     )  # fmt: skip
@@ -209,7 +209,7 @@ def test_more_than_a_tenth_of_the_volume_is_cut_where_execution_is_on(tmp_path: 
 
 
 def test_an_odd_lot_is_cut_to_whole_ones_and_said(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, buys("2024-01-01", shares=1550), market)
     assert found.detail == "1,550 shares, rounded to whole lots of 100, are 1,500"
 
@@ -221,7 +221,7 @@ def test_a_buy_below_the_smallest_order_of_star_says_so_not_lots(tmp_path: Path)
     """STAR's smallest buy is 200 shares, in single shares from there on: 100 break no rule of
     lots.
     """
-    market = make_market([STAR], [[50.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([STAR], [[50.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, buys("2024-01-01", code=STAR, shares=100), market)
     assert found.reason == "smallest_order"
     assert found.detail == "100 shares, below the smallest order of 200"
@@ -229,14 +229,14 @@ def test_a_buy_below_the_smallest_order_of_star_says_so_not_lots(tmp_path: Path)
 
 def test_a_weight_of_less_than_a_lot_is_below_the_smallest_order(tmp_path: Path) -> None:
     # 5 % of 100,000 at 80 are 62 shares
-    market = make_market([CODE], [[80.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[80.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, f"date,code,weight\n2024-01-01,{CODE},0.05\n", market)
     assert (found.reason, found.times) == ("smallest_order", 1)
     assert found.detail == "the rest of the target is below the smallest order of 100 shares"
 
 
 def test_a_target_that_is_refused_every_day_counts_once(tmp_path: Path) -> None:
-    market = make_market([CODE], [[80.0]] * 6, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[80.0]] * 6, first="2024-01-01")
     rows = [f"2024-01-0{day},{CODE},0.05" for day in (1, 2, 3, 4)]
     (found,) = listed(tmp_path, "\n".join(["date,code,weight", *rows]) + "\n", market)
     assert (found.day, found.until, found.times) == ("2024-01-02", "2024-01-05", 4)
@@ -245,13 +245,13 @@ def test_a_target_that_is_refused_every_day_counts_once(tmp_path: Path) -> None:
 
 
 def test_each_refused_order_of_a_file_of_orders_counts(tmp_path: Path) -> None:
-    market = make_market([STAR], [[50.0]] * 6, first="2024-01-01")
+    market = snapshot_of_days([STAR], [[50.0]] * 6, first="2024-01-01")
     text = buys("2024-01-01", "2024-01-02", code=STAR, shares=100)
     assert [each.times for each in listed(tmp_path, text, market)] == [1, 1]
 
 
 def test_a_short_is_listed_where_the_venue_is_long_only(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, "date,code,weight\n2024-01-01,600001.SH,-1\n", market)
     assert found.reason == "short"
 
@@ -261,7 +261,9 @@ TRADE = "date,code,side,qty,price\n2024-01-03,600001.SH,buy,1000,{}\n"
 
 @pytest.mark.parametrize("price", ["9.99", "10.51"])
 def test_a_price_that_the_bar_does_not_have_is_impossible(price: str, tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, [[10.5], [10.5], [10.5], [10.5]], first="2024-01-01")
+    market = snapshot_of_days(
+        [CODE], [[10.0]] * 4, [[10.5], [10.5], [10.5], [10.5]], first="2024-01-01"
+    )
     (found,) = listed(tmp_path, TRADE.format(price), market)
     assert found.reason == "impossible_price"
     assert found.detail == f"{price} lies outside the day's 10 … 10.5"
@@ -269,19 +271,21 @@ def test_a_price_that_the_bar_does_not_have_is_impossible(price: str, tmp_path: 
 
 @pytest.mark.parametrize("price", ["10", "10.25", "10.5"])
 def test_a_price_of_the_bar_is_possible(price: str, tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, [[10.5], [10.5], [10.5], [10.5]], first="2024-01-01")
+    market = snapshot_of_days(
+        [CODE], [[10.0]] * 4, [[10.5], [10.5], [10.5], [10.5]], first="2024-01-01"
+    )
     assert listed(tmp_path, TRADE.format(price), market) == []
 
 
 def test_an_adjusted_price_is_recognised(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, factor=[[2.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 4, factor=[[2.0]] * 4, first="2024-01-01")
     (found,) = listed(tmp_path, TRADE.format("20"), market)
     assert found.detail.endswith("it fits the adjusted bar; give unadjusted prices and shares")
 
 
 @pytest.mark.parametrize("signal", ["2024-01-03", "2024-01-04"])
 def test_a_trade_on_the_day_of_its_signal_or_before_is_listed(signal: str, tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 4, first="2024-01-01")
     text = TRADE.format("10").replace("price\n", "price,signal_date\n")
     (found,) = listed(tmp_path, text.replace(",10\n", f",10,{signal}\n"), market)
     assert found.reason == "before_decision"
@@ -295,7 +299,7 @@ def test_reasons_are_counted_the_most_frequent_first() -> None:
 
 
 def test_an_order_that_names_no_asset_is_listed_with_its_text(tmp_path: Path) -> None:
-    market = make_market([CODE], [[10.0]] * 4, first="2024-01-01")
+    market = snapshot_of_days([CODE], [[10.0]] * 4, first="2024-01-01")
     trading = rules()
     path = tmp_path / "declared.csv"
     path.write_text(buys("2024-01-01"))

@@ -15,17 +15,17 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from ktdeval.errors import DataError
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import AccountConfig
 from ktdeval_judge.market_plan import MarketPlan, market_plan
 from ktdeval_judge.readers import ReadOptions, read_declared
 from ktdeval_judge.readers.options import Dated
-from support.market.trading_market import make_market
 
 CODE = "600001.SH"
 OPEN = 9 * 60 + 30
 SESSIONS = (20240101, 20240102, 20240103, 20240104, 20240105)
 OPENS = (OPEN,) * len(SESSIONS)
-MARKET = make_market([CODE], opens=[[10.0]] * 5, first="2024-01-01")
+MARKET = snapshot_of_days([CODE], opens=[[10.0]] * 5, first="2024-01-01")
 TRADING = AccountConfig(max_weight=1.0, max_positions=10).rules("test")
 
 Moments = Sequence[str]

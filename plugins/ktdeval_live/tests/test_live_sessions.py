@@ -15,7 +15,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
 from ktdeval.market import Instrument, find_venue
-from ktdeval.testing import errors_of
+from ktdeval.testing import errors_of, snapshot_of_days
 from ktdeval.trading import TradingConfig
 from ktdeval_live.days.market_sessions import Schedule, fill_rules, schedule
 from ktdeval_live.deciding.consistency_runs import _repeat
@@ -24,7 +24,6 @@ from ktdeval_live.page.data import NextDue
 from ktdeval_live.page.write import write_page
 from ktdeval_live.publication.publication_evidence import Level, weakest
 from support.live.live_pages import Shape, generated_page
-from support.market.trading_market import make_market
 
 MARGIN = timedelta(minutes=10)
 
@@ -101,7 +100,7 @@ def test_rules_that_a_forward_test_can_not_fill_by_are_refused() -> None:
 
     def fill_by(fill: Any) -> None:
         rules = {"us_equity": dataclasses.replace(find_venue("us_equity"), fill=fill)}
-        market = make_market(["A"], [[10.0]] * 2, instruments=instruments, rules=rules)
+        market = snapshot_of_days(["A"], [[10.0]] * 2, instruments=instruments, rules=rules)
         fill_rules(market, TradingConfig())
 
     assert errors_of(fill_by, "same_close", "vwap_30m", "twap_day") == snapshot("""\

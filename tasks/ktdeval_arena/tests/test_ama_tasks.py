@@ -18,11 +18,10 @@ from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_ro
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
-from ktdeval.testing import on_each_row
+from ktdeval.testing import on_each_row, scene_on
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
 from ktdeval_markets.config import MarketConfig
-from support.market.trading_market import market_scene
 
 PLUGINS = load_plugins()
 
@@ -37,7 +36,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
 
 def scene_of(name: str, market: MarketSnapshot) -> Any:
     task = PLUGINS.make_task(name)
-    return market_scene(task, market, task.windows["live"])
+    return scene_on(task, market, task.windows["live"])
 
 
 @on_each_row(

@@ -22,6 +22,7 @@ from ktdeval.market import Fees, Instrument, MarketSnapshot, sessions
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.registry import load_plugins
 from ktdeval.stats import MetricValue
+from ktdeval.testing import snapshot_of_days
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketTape, Scale
 from ktdeval.trading.daily_settlement import open_account
@@ -32,7 +33,6 @@ from ktdeval_arena.deepfund_figures import figure as fund_figure
 from ktdeval_data.params import TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
 from support.figures.metric_cases import order
-from support.market.trading_market import make_market
 from support.searching import examples
 
 COIN = Instrument("crypto", "USD", "crypto_spot")
@@ -45,7 +45,7 @@ def market(
     *prices: float | None, instrument: Instrument = COIN, others: bool = False
 ) -> MarketSnapshot:
     rows = [[price, 5.0] if others else [price] for price in prices]
-    return make_market(
+    return snapshot_of_days(
         ("AAA", "BBB")[: 1 + others],
         rows,
         first="2025-08-01",
@@ -398,7 +398,7 @@ FREE = 0.0429
 def fund_market(
     prices: list[list[float | None]], index: list[float] | None = None, **more: Any
 ) -> MarketSnapshot:
-    made = make_market(("AAA", "BBB"), prices, **more)
+    made = snapshot_of_days(("AAA", "BBB"), prices, **more)
     levels = np.array(index if index is not None else [100.0 + row for row in range(len(prices))])
     return dataclasses.replace(made, indices={"000300.SH": levels})
 

@@ -20,7 +20,7 @@ from hypothesis import given, strategies as st
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import SIGNAL_FORM, SIGNALS, TranscriptEntry
-from ktdeval.testing import Terminal, on_each_row
+from ktdeval.testing import Terminal, on_each_row, snapshot_of_days
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.values import to_plain
 from ktdeval_arena import deepfund_database, deepfund_runs, signal_decision_consistency
@@ -38,7 +38,6 @@ from ktdeval_arena.signal_decision_consistency import (
     share,
 )
 from support.figures.metric_cases import order
-from support.market.trading_market import make_market
 from support.searching import examples
 from support.tables import beside
 
@@ -64,7 +63,7 @@ def weekly_rows(groups: Any) -> Any:
 
 
 SPEC: Any = SimpleNamespace(id="e", window_name="live", seed=1)
-MARKET = make_market(
+MARKET = snapshot_of_days(
     ("AAA", "BBB"), [[10.0, 5.0], [12.0, 5.0], [11.0, 6.0], [11.0, 4.0], [12.0, 4.0]]
 )
 

@@ -21,7 +21,12 @@ from ktdeval.market import Instrument, MarketSnapshot, with_id
 from ktdeval.registry import load_plugins
 from ktdeval.stats import MetricValue
 from ktdeval.task_api.scoring import market_problem
-from ktdeval.testing import on_each_row, random_snapshot
+from ktdeval.testing import (
+    on_each_row,
+    random_snapshot,
+    scene_on,
+    snapshot_of_days as literal_market,
+)
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import Ledger
 from ktdeval_investorbench.epochs_from_cards import FIGURES
@@ -29,7 +34,6 @@ from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.markets import make_market, make_twin
 from ktdeval_investorbench.provider_params import FileParams, InvestorMarketParams
 from ktdeval_investorbench.tables import SIZES, class_rows, classify, read_classes
-from support.market.trading_market import make_market as literal_market, market_scene
 from support.searching import examples
 from support.tasks import investorbench_texts
 
@@ -226,7 +230,7 @@ def test_masked_prompt_names_neither_benchmark_asset_nor_day(
     task = load_plugins().make_task("investorbench_msft")
     assert task.mask == "blinded"
 
-    scene = market_scene(task, twin, task.windows["stock"])
+    scene = scene_on(task, twin, task.windows["stock"])
     row = twin.day_index("2020-10-01")
 
     for day in range(row, row + 60, 7):

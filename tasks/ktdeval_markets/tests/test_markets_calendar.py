@@ -18,7 +18,7 @@ from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.venues.close_times import Close
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from support.market.trading_market import make_market, market_scene
+from ktdeval.testing import scene_on, snapshot_of_days
 
 PLUGINS = load_plugins()
 HALF_DAYS = ("2024-07-03", "2024-11-29", "2024-12-24")
@@ -57,7 +57,7 @@ def hourly_market(hour: int = 60) -> MarketSnapshot:
         rows, columns=["code", "ends_at", "open", "high", "low", "close", "volume"]
     )
     table["ends_at"] = table["ends_at"].to_numpy().astype("M8[m]").astype("M8[s]")
-    made = make_market(
+    made = snapshot_of_days(
         ["TSLA"], [[300.0]] * len(days), instruments=instruments, volume=[[8_400.0]] * len(days)
     )
     meta = dataclasses.replace(made.meta, benchmark="")
@@ -89,7 +89,7 @@ def test_a_half_day_is_shown_in_as_many_parts_as_a_whole_one(
     episode is shown alike.
     """
     snapshot = hourly_market(hour)
-    scene = market_scene(
+    scene = scene_on(
         PLUGINS.make_task("market_minutes_blinded"), snapshot, Window("w", first, "2025-01-31"), 0
     )
     base = scene.lens.base_row

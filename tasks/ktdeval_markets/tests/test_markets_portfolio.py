@@ -21,7 +21,7 @@ from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from ktdeval.testing import on_each_row
+from ktdeval.testing import on_each_row, scene_on, snapshot_of_days
 from ktdeval.trading import AccountConfig, MarketRules, MarketTape
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
@@ -36,7 +36,6 @@ from ktdeval_markets.portfolio import (
     weights,
 )
 from ktdeval_markets.task import MarketTask
-from support.market.trading_market import make_market, market_scene
 from support.searching import examples
 from support.tables import number
 
@@ -200,7 +199,7 @@ def test_every_order_is_filled_whole_and_leaves_the_weights_of_the_day(
     chance = np.random.default_rng(seed)
     closes = np.round(start * np.cumprod(chance.uniform(0.85, 1.18, (20, 4)), axis=0), 6)
     names = ("AAA", "BBB", "CCC", "DDD")
-    market = make_market(names, closes.tolist(), instruments=(COIN,) * 4)
+    market = snapshot_of_days(names, closes.tolist(), instruments=(COIN,) * 4)
     config = AccountConfig(initial_cash=1_000_000, max_positions=4, max_weight=1.0).rules("test")
     tape = MarketTape.from_snapshot(market, config)
     rules = MarketRules.of(market, config)
@@ -300,7 +299,7 @@ WINDOW = Window("w", "2024-01-08", "2024-01-09")  # decided on from 2024-01-07
 
 def market(prices: Any = PRICES, **changes: Any) -> MarketSnapshot:
     coins = (Instrument("crypto", "USD", "crypto_spot"),) * 2
-    made = make_market(
+    made = snapshot_of_days(
         CODES,
         prices,
         instruments=coins,
@@ -339,7 +338,7 @@ def lessons(
     codes.
     """
     made = task_of(**changes)
-    scene = market_scene(made, snapshot, window, seed)
+    scene = scene_on(made, snapshot, window, seed)
 
     assert not scene.lens.shown  # an agent that does not ask for them is shown nothing
 

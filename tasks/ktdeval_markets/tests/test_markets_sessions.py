@@ -15,9 +15,8 @@ import pytest
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
-from ktdeval.testing import not_empty
+from ktdeval.testing import not_empty, scene_on
 from support.market.mixed_market import mixed_market, of_each, own_bars, week_of
-from support.market.trading_market import market_scene
 from support.tasks.markets_scenes import scene_from
 
 PLUGINS = load_plugins()
@@ -68,7 +67,7 @@ def test_every_figure_over_days_is_over_the_sessions_of_its_asset(name: str) -> 
     assets = tuple(task.describe()["assets"] or ())
     market = market_with(assets)
     rows = week_of(market)
-    scene = market_scene(task, market, Window("w", str(market.days[rows[0]]), str(market.days[-1])))
+    scene = scene_on(task, market, Window("w", str(market.days[rows[0]]), str(market.days[-1])))
     compared = set()
     for step, row in enumerate(rows):
         state = scene.observe(step, market.as_of(row), EMPTY, None).state

@@ -21,11 +21,10 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
 from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.venues.close_times import Close
-from ktdeval.testing import step_record
+from ktdeval.testing import snapshot_of_days, step_record
 from ktdeval.trading.ledger import ChargeRecord
 from ktdeval_markets import shown_state
 from support.figures.metric_cases import order
-from support.market.trading_market import make_market
 from support.searching import examples
 from support.tasks.markets_scenes import scene_from
 
@@ -41,7 +40,7 @@ def market(**changes: Any) -> MarketSnapshot:
     rules = {name: dataclasses.replace(find_venue("us_equity"), name=name) for name in VENUES}
     instruments = tuple(Instrument("stock", "USD", name) for name in VENUES)
     prices = [[100.0 + day + 10 * column for column in range(len(CODES))] for day in range(N_DAYS)]
-    made = make_market(CODES, prices, instruments=instruments, rules=rules, first="2025-03-03")
+    made = snapshot_of_days(CODES, prices, instruments=instruments, rules=rules, first="2025-03-03")
     meta = dataclasses.replace(made.meta, benchmark="")
 
     return dataclasses.replace(made, meta=meta, indices={}, index_names={}, **changes)

@@ -37,13 +37,13 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner.episodes.shown_account import SeenBooks
 from ktdeval.task_api import Window
 from ktdeval.task_api.scoring import market_problem
+from ktdeval.testing import scene_on, snapshot_of_days
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
 from ktdeval_markets import task as task_module
 from ktdeval_markets.prompt_texts import board_lines
 from ktdeval_markets.task import MarketTask
-from support.market.trading_market import make_market, market_scene
 from support.tasks.markets_scenes import scene_from
 
 CODES = ("BTC", "COST", "TSLA")
@@ -70,7 +70,7 @@ def market(poison_after: int | None = None) -> MarketSnapshot:
         Instrument("crypto", "USD", "crypto_spot"),
         *(Instrument("stock", "USD", "us_equity"),) * 2,
     )
-    made = make_market(
+    made = snapshot_of_days(
         CODES,
         prices.tolist(),
         instruments=instruments,
@@ -94,7 +94,7 @@ def task(name: str = "market_blinded") -> MarketTask:
 
 
 def scene_of(snapshot: MarketSnapshot, name: str = "market_blinded", seed: int = 0) -> Any:
-    return market_scene(task(name), snapshot, Window("w", "2025-03-05", "2025-03-10"), seed)
+    return scene_on(task(name), snapshot, Window("w", "2025-03-05", "2025-03-10"), seed)
 
 
 def state_of(user: str) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def test_intraday_fills_are_in_the_rules_and_need_minute_data(fill: str, words: 
     made = filled_within_day(fill)
     window = Window("w", "2025-03-05", "2025-03-10")
     snapshot = with_minutes(market())
-    scene = market_scene(made, snapshot, window, 0)
+    scene = scene_on(made, snapshot, window, 0)
     system = scene.observe(0, snapshot.as_of(62), None, None).system
 
     assert f"Your orders execute at {words}" in system
@@ -342,7 +342,7 @@ def test_a_cap_by_volume_is_told_to_be_of_the_minutes() -> None:
     )
     made = MarketTask("capped", dataclasses.replace(task()._config, trading=account))
     snapshot = with_minutes(market())
-    scene = market_scene(made, snapshot, Window("w", "2025-03-05", "2025-03-10"), 0)
+    scene = scene_on(made, snapshot, Window("w", "2025-03-05", "2025-03-10"), 0)
     system = scene.observe(0, snapshot.as_of(62), None, None).system
     assert "limited to a part of the day's volume, the volume of these minutes counts." in system
 
@@ -357,7 +357,7 @@ def test_fills_within_the_day_are_refused_under_masks_that_change_prices(
 
     # and where the venue of the market's own assets has the rule
     snapshot = with_minutes(market())
-    scene = market_scene(made, snapshot, Window("w", "2025-03-05", "2025-03-10"), 0)
+    scene = scene_on(made, snapshot, Window("w", "2025-03-05", "2025-03-10"), 0)
     tape = MarketTape.from_snapshot(snapshot, made.trading)
     with pytest.raises(ConfigError, match=r"orders fill at twap_day, .*this mask rounds prices"):
         SeenBooks(scene.lens, snapshot, tape, made.trading)
@@ -497,7 +497,7 @@ def splitting(days: int = 64) -> MarketSnapshot:
     )
     volume[58, 0], volume[61, 0] = 0.0, np.nan
     factor = np.column_stack([np.where(np.arange(days) < SPLIT, 3.0, 6.0), np.ones(days)]).tolist()
-    made = make_market(
+    made = snapshot_of_days(
         ("600001.SH", "600002.SH"), opens, closes, volume=volume.tolist(), factor=factor
     )
 
@@ -621,7 +621,7 @@ def test_it_is_an_option_shown_in_the_prompt_and_changes_no_other_task() -> None
     window = Window("stock", "2020-10-02", "2021-05-05")
     row = snapshot.day_index("2020-10-01")
     nothing: Any = SimpleNamespace(positions={})
-    scenes = [market_scene(task, snapshot, window, name=base.name) for task in (base, more)]
+    scenes = [scene_on(task, snapshot, window, name=base.name) for task in (base, more)]
     observations = [scene.observe(0, snapshot.as_of(row), nothing, None) for scene in scenes]
     sentence = (
         (Path(task_module.__file__).parent / "prompts" / "history.md").read_text().rstrip("\n")
@@ -685,9 +685,9 @@ def test_the_prompt_has_the_rules_of_boards_that_are_in_force(rules: Any, words:
 def test_a_market_of_a_shares_shows_the_board_that_each_rule_is_about(name: str) -> None:
     codes = ["300002.SZ", "600001.SH", "688004.SH", "899001.BJ"]
     boards = ["chinext", "main", "star", "bse"]
-    shares = make_market(codes, [[10.0, 20.0, 30.0, 40.0]] * 70, first="2024-01-02")
+    shares = snapshot_of_days(codes, [[10.0, 20.0, 30.0, 40.0]] * 70, first="2024-01-02")
     window = Window("W", str(shares.days[65]), str(shares.days[67]))
-    scene = market_scene(task(name), shares, window)
+    scene = scene_on(task(name), shares, window)
     observed = scene.observe(65, shares.as_of(65), None, None)
     table = state_of(observed.user)["candidates"]
     shown = {row[0]: row[table["columns"].index("board")] for row in table["rows"]}
@@ -704,7 +704,7 @@ def test_a_market_of_a_shares_shows_the_board_that_each_rule_is_about(name: str)
 
 def shares_until(last: str) -> MarketSnapshot:
     """Two A-shares on 70 weekdays that end on a day."""
-    made = make_market(["600001.SH", "688004.SH"], [[10.0, 20.0]] * 70)
+    made = snapshot_of_days(["600001.SH", "688004.SH"], [[10.0, 20.0]] * 70)
     days = np.busday_offset(np.datetime64(last), np.arange(-69, 1))
     return dataclasses.replace(made, days=days)
 
@@ -717,7 +717,7 @@ def observed_on(last: str, name: str, **trading: Any) -> Any:
         made._config, trading=dataclasses.replace(made._config.trading, **trading)
     )
     window = Window("W", str(shares.days[65]), str(shares.days[69]))
-    scene = market_scene(MarketTask(name, config), shares, window)
+    scene = scene_on(MarketTask(name, config), shares, window)
 
     return scene.observe(4, shares.as_of(68), None, None)
 

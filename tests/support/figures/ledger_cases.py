@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ktdeval.testing import step_record
+from ktdeval.testing import snapshot_of_days, step_record
 from ktdeval.trading import Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import from_plain, to_plain
-from support.market.trading_market import make_market
 
 _PRICE = 3_000_000  #: ticks of 1/10,000 USD: 300 USD
 
@@ -19,7 +18,7 @@ def short_ledger() -> Ledger:
     """1,000 USD: 1.5 shares are sold short at 300, 0.5 bought back; a call buys 0.1 more, for 30
     USD and 1 USD of costs.
     """
-    record = to_plain(step_record(make_market(["600001.SH"], [[10.0], [10.5], [10.5]]), 0, 1))
+    record = to_plain(step_record(snapshot_of_days(["600001.SH"], [[10.0], [10.5], [10.5]]), 0, 1))
     steps = [record | {"step": 0} | _sold(), record | {"step": 1} | _covered()]
 
     return Ledger(

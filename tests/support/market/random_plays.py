@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from ktdeval.market.snapshots.snapshot import Board, Instrument, MarketSnapshot, board_of
 from ktdeval.market.venues.venue import Fees, Shorting, Venue, find_venue
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading.types import Action, Order, TradingConfig
 from support.market import reference_broker as slow
-from support.market.trading_market import make_market
 
 A_SHARES = ("000002.SZ", "300003.SZ", "600001.SH", "600006.SH", "688004.SH", "830005.BJ")
 LIMITS = {Board.MAIN: "0.10", Board.CHINEXT: "0.20", Board.STAR: "0.20", Board.BSE: "0.30"}
@@ -196,7 +196,7 @@ def random_play(chance: random.Random, a_shares: bool) -> Play:
         by_day = zip(*(getattr(one, name) for one in series), strict=True)
         grids[name] = [list(values) for values in by_day]
 
-    market = make_market(
+    market = snapshot_of_days(
         codes,
         grids["opens"],
         grids["closes"],

@@ -7,11 +7,11 @@ from typing import Any
 
 from ktdeval.market import MarketSnapshot
 from ktdeval.task_api import Window
+from ktdeval.testing import scene_on
 from ktdeval.values import load_yaml
 from ktdeval_markets import task as task_module
 from ktdeval_markets.config import MarketConfig
 from ktdeval_markets.task import MarketTask
-from support.market.trading_market import market_scene
 
 
 def scene_from(
@@ -19,7 +19,7 @@ def scene_from(
 ) -> Any:
     """The scene of a task with the family's defaults, from a row of the market to its last day."""
     task, window = task_from(row, snapshot, mask, **options)
-    return market_scene(task, snapshot, window, seed)
+    return scene_on(task, snapshot, window, seed)
 
 
 def task_from(

@@ -21,15 +21,14 @@ from ktdeval.harness import (
 )
 from ktdeval.market import Instrument
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval.testing import not_empty, on_each_row
+from ktdeval.testing import not_empty, on_each_row, snapshot_of_days
 from ktdeval.trading import AccountConfig, MarketTape, Position
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.executor import settle
-from support.market.trading_market import make_market
 from support.searching import examples
 
 COIN = Instrument("crypto", "USD", "frictionless")
-MARKET = make_market(("AAA", "BBB"), [[10.0, 20.0]] * 4, instruments=(COIN, COIN))
+MARKET = snapshot_of_days(("AAA", "BBB"), [[10.0, 20.0]] * 4, instruments=(COIN, COIN))
 
 
 def form(
@@ -149,7 +148,7 @@ def test_decisions_without_costs_fill_wholly_and_nav_follows_the_side(
     for move in moves:
         prices.append(round(prices[-1] * move, 6) or 1e-6)
 
-    market = make_market(("AAA",), [[price] for price in prices], instruments=(COIN,))
+    market = snapshot_of_days(("AAA",), [[price] for price in prices], instruments=(COIN,))
     rules = AccountConfig(initial_cash=1_000_000, max_positions=1, max_weight=1.0).rules("test")
     tape = MarketTape.from_snapshot(market, rules)
     lens = Lens(MaskConfig("bright"), 1, market, 0)

@@ -12,7 +12,7 @@ import pytest
 from ktdeval.market import Close, Document, Documents, Instrument, MarketSnapshot, MinuteBars
 from ktdeval.market.venues.exchange_hours import close_instants
 from ktdeval.market.venues.venue import find_venue
-from support.market.trading_market import make_market
+from ktdeval.testing import snapshot_of_days
 
 STOCK = Instrument("stock", "USD", "us_equity")
 COIN = Instrument("crypto", "USD", "crypto_spot")
@@ -20,7 +20,7 @@ COIN = Instrument("crypto", "USD", "crypto_spot")
 
 def market_of(first: str, instrument: Instrument = STOCK, days: int = 4) -> MarketSnapshot:
     code = "AVLN"
-    return make_market([code], [[10.0]] * days, first=first, instruments=(instrument,))
+    return snapshot_of_days([code], [[10.0]] * days, first=first, instruments=(instrument,))
 
 
 def news(market: MarketSnapshot, *moments: str, close: str) -> MarketSnapshot:
@@ -89,7 +89,7 @@ def test_coins_and_shanghai_have_no_half_days() -> None:
 
 def test_where_stocks_and_coins_are_one_market_the_early_close_counts() -> None:
     moment = "2025-07-03T14:00:00-04:00"
-    mixed = make_market(
+    mixed = snapshot_of_days(
         ["AVLN", "BTC"], [[10.0, 20.0]] * 4, first="2025-07-02", instruments=(STOCK, COIN)
     )
     market = news(mixed, moment, close="16:00 America/New_York")

@@ -33,9 +33,8 @@ from ktdeval.market.assembly import assemble
 from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.manifest import differences, load_manifest, snapshot_id
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
-from ktdeval.testing import not_empty, on_each_row
+from ktdeval.testing import not_empty, on_each_row, snapshot_of_days
 from support.market.raw_market import market
-from support.market.trading_market import make_market
 from support.searching import examples
 
 EAST = timezone(timedelta(hours=8))
@@ -534,7 +533,7 @@ def frame(rows: list[Any]) -> pd.DataFrame:
 def coin_and_stock(rows: list[Any] = ROWS) -> MarketSnapshot:
     """A coin of every day at 10, a stock of Friday and Monday at 20; low and high are 2 % off."""
     closes = [[10.0, 20.0], [10.0, None], [10.0, 20.0]]
-    made = make_market(("BTC", "TSLA"), closes, instruments=COINS_AND_STOCKS)
+    made = snapshot_of_days(("BTC", "TSLA"), closes, instruments=COINS_AND_STOCKS)
     meta = replace(made.meta, benchmark="")
     wide = {"high": made.close * 1.02, "low": made.close * 0.98}
 

@@ -19,11 +19,11 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.observation import ObservedState
 from ktdeval.runner.episodes.episode import TradingEpisodeRun
 from ktdeval.runner.episodes.episode_parts import EpisodeParts
+from ktdeval.testing.day_markets import spec_on
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval_builtin.react import ReactAgent
 from support.market.mixed_market import mixed_market, of_each
-from support.market.trading_market import market_spec
 from support.tasks.markets_scenes import task_from
 
 STEPS = 44  # a split and a suspension are among them
@@ -127,7 +127,7 @@ def play(venue: str, trader: Trader, steps: int, **options: Any) -> list[StepRec
     trading = {"initial_cash": 100_000, "max_weight": 1.0, "constraint_feedback": True}
     trading |= options.pop("trading", {})
     task, window = task_from(row, market, trading=trading, **options)
-    spec = market_spec(task, window)
+    spec = spec_on(task, window)
     tape = MarketTape.from_snapshot(market, task.trading)
     episode = TradingEpisodeRun(spec, EpisodeParts(task, (), market, tape, trader, ReactAgent()))
     return [episode.run_step(step).step for step in range(steps)]

@@ -40,11 +40,10 @@ from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.task_api.scoring import AnswerRecord
-from ktdeval.testing import not_empty, step_record
+from ktdeval.testing import not_empty, snapshot_of_days, step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values import from_plain, to_plain
-from support.market.trading_market import make_market
 from support.searching import examples
 
 SPEC = EpisodeSpec(
@@ -266,7 +265,7 @@ def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_stays(tmp_path):
 
 
 def ledgers() -> tuple[Ledger, Ledger]:
-    record = step_record(make_market(["600001.SH"], [[10.0], [10.5]]), 0, 1)
+    record = step_record(snapshot_of_days(["600001.SH"], [[10.0], [10.5]]), 0, 1)
     charges = (
         ChargeRecord(
             kind="borrow",

@@ -12,10 +12,10 @@ from hypothesis import given, strategies as st
 from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venues.execution import Execution
 from ktdeval.market.venues.venue import find_venue
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading.execution_costs import trailing_sigma_ppb, trailing_volume
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
-from support.market.trading_market import make_market
 from support.searching import examples
 
 N_DAYS, N_ASSETS = 60, 4
@@ -35,7 +35,7 @@ def random_market(draw: np.random.Generator) -> MarketSnapshot:
     volume[draw.random(shape) < 0.1] = np.nan
     close[20:45, 1] = np.nan
     codes = [f"A{number}" for number in range(N_ASSETS)]
-    market = make_market(codes, close.tolist(), factor=factor.tolist())
+    market = snapshot_of_days(codes, close.tolist(), factor=factor.tolist())
     return dataclasses.replace(market, volume=volume)
 
 
@@ -112,7 +112,7 @@ def test_bar_of_a_fill_at_the_decision_is_in_the_terms_of_the_fill_day() -> None
     volume.
     """
     venue = dataclasses.replace(find_venue("frictionless"), name="at_close", fill="same_close")
-    market = make_market(
+    market = snapshot_of_days(
         ["A"],
         [[96.0], [100.0], [50.0]],
         [[100.0], [100.0], [50.0]],
@@ -142,7 +142,7 @@ def test_bar_of_a_fill_at_the_decision_is_in_the_terms_of_the_fill_day() -> None
 
 def test_volumes_beyond_sixty_two_bits_count_as_the_largest() -> None:
     """Coins of which billions trade: 1e14 coins are 1e22 steps."""
-    market = make_market(
+    market = snapshot_of_days(
         ["A"],
         [[1e-7]] * 8,
         volume=[[1e14]] * 8,

@@ -17,12 +17,12 @@ from ktdeval.errors import ConfigError
 from ktdeval.market.snapshots.snapshot import Instrument
 from ktdeval.market.venues.execution import Execution
 from ktdeval.market.venues.venue import Shorting, Venue, find_venue
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading.daily_settlement import Settlement
 from ktdeval.trading.execution_costs import LiquidityTape, execution_terms
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
-from support.market.trading_market import make_market
 from support.searching import examples
 
 CASH = 10_000_000
@@ -48,7 +48,7 @@ def flat_tape(
     """A market of one asset whose price never moves, with figures of our own."""
     config = TradingConfig(initial_cash=CASH, venue=venue, execution=execution, **WIDE)
     opens = prices or [[price]] * n_days
-    market = make_market(
+    market = snapshot_of_days(
         ["A"],
         opens,
         instruments=(Instrument("stock", venue.currency, venue.name),),
@@ -205,7 +205,7 @@ def test_margin_call_ends_a_carried_order_to_buy_back() -> None:
         execution=Execution(max_participation=0.1, rest="carry"),
         **WIDE,
     )
-    market = make_market(
+    market = snapshot_of_days(
         ["A"],
         [[100.0], [100.0], [100.0], [190.0], [190.0]],
         volume=[[1_000.0]] * 5,
@@ -253,7 +253,7 @@ def test_a_venue_without_execution_fills_at_the_open_beside_one_with_it() -> Non
         FRICTIONLESS, name="with_spread", execution=Execution(half_spread_bps=5)
     )
     venues = (FRICTIONLESS, with_spread)
-    market = make_market(
+    market = snapshot_of_days(
         ["A", "B"],
         [[100.0, 100.0]] * 2,
         instruments=tuple(Instrument("stock", "USD", venue.name) for venue in venues),
@@ -273,7 +273,7 @@ def test_newly_listed_asset_fills_once_five_days_are_known() -> None:
     config = TradingConfig(
         initial_cash=CASH, venue=FRICTIONLESS, execution=Execution(impact=1.0), **WIDE
     )
-    market = make_market(
+    market = snapshot_of_days(
         ["A"],
         closes,
         instruments=(Instrument("stock", "USD", FRICTIONLESS.name),),
@@ -350,7 +350,7 @@ def compare_nav(seed: int) -> bool:
     venue = find_venue(name)
     prices = random_days(chance, 9, 2)
     volumes = [[chance.choice([1e5, 1e7]) for _ in range(2)] for _ in range(9)]
-    market = make_market(
+    market = snapshot_of_days(
         codes,
         prices,
         volume=volumes,

@@ -13,12 +13,12 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.venues.execution import Execution, RestRule
 from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
+from ktdeval.testing import snapshot_of_days
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order, TradingConfig
 from ktdeval.values import decode_json, encode_canonical
-from support.market.trading_market import make_market
 
 N_STEPS = 8
 
@@ -31,7 +31,7 @@ def three_shares() -> MarketSnapshot:
     volume = draw.integers(4_000, 20_000, (20, 3)).astype(float)
     factor = np.ones((20, 3))
     factor[13:, 1] = 1.1
-    return make_market(codes, prices.tolist(), volume=volume.tolist(), factor=factor.tolist())
+    return snapshot_of_days(codes, prices.tolist(), volume=volume.tolist(), factor=factor.tolist())
 
 
 MARKET = three_shares()

@@ -16,11 +16,12 @@ from ktdeval.errors import UsageError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.venues.venue import Fees, Shorting, find_venue
 from ktdeval.task_api import Window
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import Account, Action, Order, TradingConfig
 from ktdeval.trading.daily_settlement import nav_minor, open_account
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
-from support.market.trading_market import CODES, make_market
+from support.market.trading_market import CODES
 
 FREE = TradingConfig(
     buy_fee_bps=0.0,
@@ -65,7 +66,7 @@ def played(
 
 def market_of_two() -> MarketSnapshot:
     """Opens of two stocks: the first gains 5 % on the first fill day, the second 8 % on the next."""
-    return make_market(
+    return snapshot_of_days(
         TWO,
         opens=[[10.0, 20.0], [10.0, 20.0], [10.5, 20.0], [10.5, 21.6]],
         closes=[[10.0, 20.0], [10.0, 20.0], [10.5, 20.0], [10.5, 21.6]],
@@ -122,7 +123,7 @@ def test_what_cannot_be_bought_earns_nothing(why: str) -> None:
 
 def test_a_short_earns_a_fall() -> None:
     rules = TradingConfig(venue=find_venue("unrestricted_cny"), max_positions=1, max_weight=1.0)
-    falling = make_market(TWO, opens=[[10.0, 20.0], [10.0, 20.0], [9.0, 20.0]])
+    falling = snapshot_of_days(TWO, opens=[[10.0, 20.0], [10.0, 20.0], [9.0, 20.0]])
 
     assert bound(falling, rules) == pytest.approx(0.1, abs=1e-4)
 
@@ -148,7 +149,7 @@ def random_market(seed: int, days: int, assets: int) -> MarketSnapshot:
     volume[chance.integers(1, days), chance.integers(assets)] = 0.0
     member = np.ones((days, assets), dtype=bool)
     member[chance.integers(1, days) :, chance.integers(assets)] = False
-    return make_market(
+    return snapshot_of_days(
         names,
         opens=path[0::2].tolist(),
         closes=path[1::2].tolist(),

@@ -17,14 +17,13 @@ from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.market.snapshots.storage import save_snapshot
-from ktdeval.testing import Terminal
+from ktdeval.testing import Terminal, snapshot_of_days
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order
 from ktdeval.trading.execution_costs import UNQUOTED, trailing_half_spread_ppb
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Outcome, Position
 from ktdeval_data.placebo import PlaceboRecipe, placebo_of
 from ktdeval_live.days.market_increments import days_before, market_as_known
-from support.market.trading_market import make_market
 
 CODES = ("600001.SH", "600002.SH")
 DAYS = 8
@@ -40,7 +39,7 @@ def column(*values: float) -> FloatArray:
 def market(quotes: Quotes = NO_QUOTES, days: int = DAYS) -> MarketSnapshot:
     """Two stocks that open at 10.00 each day and close at 10.00 and 10.10 in turn."""
     closes = [[10.0 + row % 2 / 10] * len(CODES) for row in range(days)]
-    return make_market(CODES, [[10.0] * len(CODES)] * days, closes, quotes=quotes)
+    return snapshot_of_days(CODES, [[10.0] * len(CODES)] * days, closes, quotes=quotes)
 
 
 def quoted(bid: float = 9.99, ask: float = 10.01, days: int = DAYS) -> Quotes:
@@ -75,7 +74,7 @@ def test_the_mean_is_of_the_days_with_both_quotes_up_to_the_decision() -> None:
     # half spreads of 10, 20, -, 30, -, -, 40, 50 bps; one-sided, crossed and no quotes are none
     bid = column(9.99, 9.98, 9.99, 9.97, 10.02, 0.0, 9.96, 9.95, 1.0)
     ask = column(10.01, 10.02, 0.0, 10.03, 10.0, 0.0, 10.04, 10.05, 9.0)
-    snapshot = make_market(CODES[:1], [[10.0]] * 9, quotes=Quotes(bid, ask))
+    snapshot = snapshot_of_days(CODES[:1], [[10.0]] * 9, quotes=Quotes(bid, ask))
 
     spreads = trailing_half_spread_ppb(snapshot, 20)[:, 0]
 
@@ -325,7 +324,7 @@ def test_a_live_test_knows_the_quotes_before_its_first_day() -> None:
 def test_a_placebo_has_the_spreads_of_its_source() -> None:
     generator = np.random.default_rng(3)
     opens = 10 + generator.uniform(-0.2, 0.2, (40, 2)).cumsum(axis=0).round(2)
-    source = make_market(CODES, opens.tolist(), quotes=Quotes(opens * 0.999, opens * 1.001))
+    source = snapshot_of_days(CODES, opens.tolist(), quotes=Quotes(opens * 0.999, opens * 1.001))
     made = placebo_of(source, PlaceboRecipe("shuffle", 0, 1))
 
     assert (made.close != source.close).any()

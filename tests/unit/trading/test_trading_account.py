@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ktdeval.errors import DataError, InvariantError
 from ktdeval.market.snapshots.snapshot import Board
 from ktdeval.market.venues.venue import find_venue
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading.daily_settlement import (
     Settlement,
     check_step,
@@ -34,7 +35,7 @@ from ktdeval.trading.market_tape import MarketTape, limit_ppm
 from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
 from ktdeval.trading.venue_terms import PPB, limits_of, scaled_int, terms_of
-from support.market.trading_market import CODES, make_market
+from support.market.trading_market import CODES
 from support.searching import examples
 
 CONFIG = TradingConfig()
@@ -55,7 +56,7 @@ def tape(
     for name, values in columns.items():
         rows[name] = [[value] for value in values]
 
-    market = make_market(
+    market = snapshot_of_days(
         [code],
         [[price] for price in opens],
         None if closes is None else [[price] for price in closes],
@@ -130,11 +131,11 @@ def test_a_fill_day_does_not_depend_on_later_rows() -> None:
     opens = np.round(10 + chance.standard_normal((8, 3)), 2)
     factor = np.cumprod(chance.choice([1.0, 1.0, 1.02], size=opens.shape), axis=0)
     codes = [CODES["main2"], CHINEXT, MAIN]
-    whole = MarketTape.from_snapshot(make_market(codes, opens, factor=factor), CONFIG)
+    whole = MarketTape.from_snapshot(snapshot_of_days(codes, opens, factor=factor), CONFIG)
 
     for row in range(8):
         cut = MarketTape.from_snapshot(
-            make_market(codes, opens[: row + 1], factor=factor[: row + 1]), CONFIG
+            snapshot_of_days(codes, opens[: row + 1], factor=factor[: row + 1]), CONFIG
         )
         assert cut.day(row) == whole.day(row)
 
@@ -238,7 +239,9 @@ def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, rati
 
 
 def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:
-    market = make_market([CODES["main"]], [[10.01], [None], [None]], factor=[[1.0], [1.0], [1.7]])
+    market = snapshot_of_days(
+        [CODES["main"]], [[10.01], [None], [None]], factor=[[1.0], [1.0], [1.7]]
+    )
     days = MarketTape.from_snapshot(market, CONFIG)
     account = Account(0, {0: Position(1_100)})
     before = nav_minor(account, days.day(1).close_ticks, RULES.units)
@@ -253,7 +256,7 @@ def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:
 
 
 def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
-    market = make_market(
+    market = snapshot_of_days(
         [CODES["main"]], [[10.0], [None], [None], [None]], closes=[[10.2], [None], [None], [None]]
     )
     delisted = MarketTape.from_snapshot(market, CONFIG).day(3)
@@ -276,7 +279,7 @@ def test_every_real_split_and_dividend_of_three_years_preserves_value(
         name: bars.pivot(index="date", columns="code", values=name)
         for name in ("raw_open", "raw_close", "factor", "volume")
     }
-    market = make_market(
+    market = snapshot_of_days(
         list(wide["factor"].columns),
         wide["raw_open"].to_numpy(),
         wide["raw_close"].to_numpy(),
@@ -317,7 +320,7 @@ def test_every_real_split_and_dividend_of_three_years_preserves_value(
 
 # --- each invariant catches the defect it is there for
 
-MARKET = make_market(
+MARKET = snapshot_of_days(
     [CODES["main2"], CODES["main"]],
     [[10.0, 20.0], [10.1, 10.2]],
     closes=[[10.0, 20.0], [10.3, 10.1]],

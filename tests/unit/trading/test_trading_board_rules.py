@@ -31,11 +31,10 @@ from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.market.snapshots.snapshot import Board
 from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
-from ktdeval.testing import on_each_row
+from ktdeval.testing import on_each_row, snapshot_of_days
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order, TradingConfig
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
-from support.market.trading_market import make_market
 
 RULES = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
 FEN = np.array([100])
@@ -48,7 +47,7 @@ def market(
 ) -> MarketSnapshot:
     """A market of one stock whose opens are its closes, on days that follow each other."""
     volume = [[None if price is None else 1e6] for price in prices]
-    return make_market([code], [[price] for price in prices], volume=volume, first=first_day)
+    return snapshot_of_days([code], [[price] for price in prices], volume=volume, first=first_day)
 
 
 def tape(snapshot: MarketSnapshot) -> MarketTape:
@@ -336,7 +335,7 @@ def test_a_buy_is_stopped_by_the_limit_of_its_listing_and_treatment(
 def test_a_suspended_day_before_the_first_bar_is_of_an_older_stock() -> None:
     volume = [[0.0], [1e6], [1e6]]
     prices = [[None], [10.0], [15.0]]
-    snapshot = make_market(["603999.SH"], prices, volume=volume, first="2024-01-02")
+    snapshot = snapshot_of_days(["603999.SH"], prices, volume=volume, first="2024-01-02")
     assert buys(snapshot) == [None, "price_limit"]
 
 

@@ -18,7 +18,7 @@ from ktdeval.harness import Decision
 from ktdeval.market import Board, Fees, Instrument, MarketSnapshot, duty_rows, find_venue
 from ktdeval.runner.episodes.bookkeeper import Bookkeeper
 from ktdeval.runner.records.ledger_file import encode_ledger, load_ledger
-from ktdeval.testing import not_empty
+from ktdeval.testing import not_empty, snapshot_of_days
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import (
     Account,
@@ -32,7 +32,6 @@ from ktdeval.trading import (
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
 from ktdeval.trading.venue_terms import cost
-from support.market.trading_market import make_market
 
 DATED = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
 PAPER = AccountConfig(initial_cash=1_000_000, max_weight=1.0, board_rules="paper").rules("test")
@@ -44,7 +43,7 @@ def market_on(day: str, code: str = "600001.SH", price: float = 10.0) -> MarketS
     if "." not in code:
         more = {"instruments": (Instrument("stock", "USD", "us_equity"),)}
 
-    market = make_market([code], [[price]] * 2, **more)
+    market = snapshot_of_days([code], [[price]] * 2, **more)
     last = np.datetime64(day, "D")
 
     return dataclasses.replace(market, days=np.array([last - 1, last]))
@@ -190,7 +189,7 @@ def test_a_fill_without_a_day_is_refused_where_the_day_decides_on_its_cost() -> 
 
 @pytest.mark.parametrize("change", ["2023-08-28", "2022-04-29", "2015-08-01"])
 def test_a_market_trades_under_the_duties_of_each_of_its_days(change: str) -> None:
-    market = make_market(["600001.SH"], [[10.0]] * 9)
+    market = snapshot_of_days(["600001.SH"], [[10.0]] * 9)
     first = np.datetime64(change) - 4
     market = dataclasses.replace(market, days=first + np.arange(9))
     tape = MarketTape.from_snapshot(market, DATED)
@@ -201,7 +200,7 @@ def test_a_market_trades_under_the_duties_of_each_of_its_days(change: str) -> No
 
 
 def test_a_ledger_names_each_duty_and_is_read_again(tmp_path: Path) -> None:
-    market = make_market(["600001.SH"], [[10.0]] * 4)
+    market = snapshot_of_days(["600001.SH"], [[10.0]] * 4)
     market = dataclasses.replace(market, days=np.datetime64("2023-08-25") + np.arange(4))
     config = dataclasses.replace(DATED, max_weight=1.0)
     books = Bookkeeper(market, MarketTape.from_snapshot(market, config), config, 0)

@@ -17,9 +17,9 @@ import pytest
 from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, RunFolder, evaluate
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading import Ledger, OrderRecord
 from support.market import reference_broker as slow
-from support.market.trading_market import make_market
 
 D = Decimal
 CENT = D("0.01")
@@ -170,7 +170,7 @@ def a_shares(shared_data: Path) -> MarketSnapshot:
         name: bars.pivot(index="date", columns="code", values=name)
         for name in ("raw_open", "raw_close", "factor", "volume")
     }
-    market = make_market(
+    market = snapshot_of_days(
         list(wide["factor"].columns),
         wide["raw_open"].round(2).to_numpy(),
         wide["raw_close"].round(2).to_numpy(),
@@ -220,7 +220,7 @@ def us_market(first: str) -> MarketSnapshot:
     closes = np.round(np.array([8.0, 45.0, 190.0, 1200.0]) * np.cumprod(moves, axis=0), 2)
     opens = np.round(closes * (1 + chance.normal(0, 0.005, size=closes.shape)), 2)
     stock = Instrument("stock", "USD", "us_equity")
-    market = make_market(
+    market = snapshot_of_days(
         ["AAA", "BBB", "CCC", "DDD"],
         opens.tolist(),
         closes.tolist(),

@@ -18,7 +18,7 @@ from ktdeval.errors import DataError, InvariantError
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venues.venue import Fees, Shorting, Venue, find_venue
-from ktdeval.testing import on_each_row
+from ktdeval.testing import on_each_row, snapshot_of_days
 from ktdeval.trading.daily_settlement import Settlement, check_step, margin_minor, open_account
 from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_rules import MarketRules
@@ -38,7 +38,7 @@ from ktdeval.trading.types import (
 )
 from ktdeval.trading.venue_terms import Terms, limits_of, terms_of
 from ktdeval.values import to_mapping
-from support.market.trading_market import CODES, make_market
+from support.market.trading_market import CODES
 from support.searching import examples
 
 CONFIG = TradingConfig()
@@ -59,12 +59,12 @@ def day_at(
     rows = [list(previous), [*opens, *previous[len(opens) :]]]
     member = [[True] * 4, [asset != outside for asset in range(4)]]
 
-    return MarketTape.from_snapshot(make_market(BOARDS, rows, member=member), CONFIG).day(1)
+    return MarketTape.from_snapshot(snapshot_of_days(BOARDS, rows, member=member), CONFIG).day(1)
 
 
 def under(day: TradingDay, config: TradingConfig) -> TradingDay:
     """The same day for another config's costs, lots and limits."""
-    return replace(day, rules=MarketRules.of(make_market(BOARDS, [[1.0] * 4] * 2), config))
+    return replace(day, rules=MarketRules.of(snapshot_of_days(BOARDS, [[1.0] * 4] * 2), config))
 
 
 def buy(asset: int | None, shares: int | None = None, *, weight: float | None = None) -> Order:
@@ -575,7 +575,7 @@ def test_a_settled_day_carries_opening_and_closing_worth() -> None:
     """Orders fill at the open, holdings are marked at the close, and a split comes before both."""
     closes = [[10.0, 50.0], [10.5, 25.0]]
     factor = [[1.0, 1.0], [1.0, 2.0]]
-    market = make_market(
+    market = snapshot_of_days(
         [CODES["main2"], CODES["main"]], [[10.0, 50.0], [10.2, 25.5]], closes, factor=factor
     )
     day = MarketTape.from_snapshot(market, CONFIG).day(1)
@@ -718,7 +718,7 @@ def market_of(
     """Assets A0, A1 … of the venues named, on days of 2024 from rows of prices."""
     codes = [f"A{number}" for number in range(len(venues))]
     instruments = tuple(Instrument("stock", "USD", venue) for venue in venues)
-    made = make_market(codes, opens, closes, instruments=instruments, **rows)
+    made = snapshot_of_days(codes, opens, closes, instruments=instruments, **rows)
 
     return dataclasses.replace(made, days=np.array(days or made.days, dtype="datetime64[D]"))
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from ktdeval.market import Instrument
+from ktdeval.testing import snapshot_of_days
 from ktdeval.testing.ledger_fixtures import ledger_of, step_record
 from ktdeval.trading import AccountConfig, Ledger, MarketRules, Scale, TradingConfig
 from ktdeval.trading.order_outcomes import REJECTED, REJECTIONS
 from support.figures.ledger_cases import short_ledger
 from support.figures.metric_cases import order
-from support.market.trading_market import make_market
 
-MARKET = make_market(["600001.SH"], [[10.0], [10.5], [10.5], [11.0]])
+MARKET = snapshot_of_days(["600001.SH"], [[10.0], [10.5], [10.5], [11.0]])
 
 
 def ledger(*navs: int) -> Ledger:
@@ -84,7 +84,7 @@ def test_ledger_of_another_market_is_converted_to_its_units() -> None:
     assert made.in_units_of(MARKET, MarketRules.of(MARKET, TradingConfig())) is made
 
     stocks = (Instrument("stock", "USD", "us_equity"), Instrument("stock", "USD", "us_equity"))
-    market = make_market(["AAA", "BBB"], [[10.0, 20.0], [10.5, 20.0]], instruments=stocks)
+    market = snapshot_of_days(["AAA", "BBB"], [[10.0, 20.0], [10.5, 20.0]], instruments=stocks)
     market = dataclasses.replace(
         market, meta=dataclasses.replace(market.meta, benchmark=""), indices={}, index_names={}
     )

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ktdeval.errors import InvariantError
 from ktdeval.market.venues.execution import Execution
 from ktdeval.market.venues.venue import find_venue
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading.daily_settlement import check_step
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
@@ -22,7 +23,7 @@ from ktdeval.trading.order_outcomes import REJECTIONS
 from ktdeval.trading.rule_breaches import known_breaches
 from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, Order, Outcome, Position, TradingConfig
-from support.market.trading_market import CODES, make_market
+from support.market.trading_market import CODES
 from support.searching import examples
 
 FREE = TradingConfig(
@@ -41,7 +42,7 @@ def days(
     codes = (CODES["main2"], CODES["main"])[: len(bars)]
     before = [10.0] * len(bars)
     opens, highs, lows, closes = (list(column) for column in zip(*bars, strict=True))
-    market = make_market(codes, [before, opens], [before, closes], **more)
+    market = snapshot_of_days(codes, [before, opens], [before, closes], **more)
     shown = dataclasses.replace(
         market, id="", high=np.array([before, highs]), low=np.array([before, lows])
     )
@@ -142,7 +143,7 @@ def test_a_factor_change_of_the_fill_day_changes_the_limit(
     side: str, limit: float, filled_at: float | None
 ) -> None:
     codes = (CODES["main2"],)
-    market = make_market(codes, [[20.0], [10.0]], [[20.0], [10.2]], factor=[[1.0], [2.0]])
+    market = snapshot_of_days(codes, [[20.0], [10.0]], [[20.0], [10.2]], factor=[[1.0], [2.0]])
     bars = dataclasses.replace(
         market, id="", high=np.array([[20.0], [10.4]]), low=np.array([[20.0], [9.6]])
     )
@@ -191,7 +192,7 @@ def priced_days(execution: Execution) -> TradingDay:
     closes = [[10.0 if row % 2 else 10.2] for row in range(31)]
     closes.append([10.2])
     opens = [*closes[:-1], [10.0]]
-    market = make_market((CODES["main2"],), opens, closes, volume=[[10_000.0]] * 32)
+    market = snapshot_of_days((CODES["main2"],), opens, closes, volume=[[10_000.0]] * 32)
     high = market.high.copy()
     low = market.low.copy()
     high[-1], low[-1] = 10.4, 9.6

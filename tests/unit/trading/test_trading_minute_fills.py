@@ -19,12 +19,12 @@ from ktdeval.market.snapshots.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venues.execution import Execution
 from ktdeval.market.venues.venue import FillRule, Venue, find_venue
 from ktdeval.stats.calibration import next_return
+from ktdeval.testing import snapshot_of_days
 from ktdeval.trading.daily_settlement import Settlement, open_account
 from ktdeval.trading.executor import settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.minute_fills import minute_fills
 from ktdeval.trading.types import Order, TradingConfig
-from support.market.trading_market import make_market
 from support.searching import examples
 
 DAYS = ["2025-11-26", "2025-11-28", "2025-12-01"]  # XNYS: the second closes at 13:00
@@ -42,7 +42,7 @@ def market(
 ) -> MarketSnapshot:
     """One asset at 10 on each day unless given otherwise, with minute bars."""
     rules = dataclasses.replace(find_venue(venue), fill=fill)
-    made = make_market(
+    made = snapshot_of_days(
         ["A"],
         opens or [[10.0]] * len(days),
         instruments=(Instrument("stock", rules.currency, venue),),

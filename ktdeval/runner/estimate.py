@@ -29,7 +29,7 @@ from ktdeval.runner.execution.batched_calls import (
     check_batch,
     check_batch_calls,
 )
-from ktdeval.runner.execution.run import drawn_key_of, run_path
+from ktdeval.runner.execution.run import run_path
 from ktdeval.runner.models.model_connection import requested_protocol, run_price
 from ktdeval.runner.models.model_drift import CANARIES, REPEATS
 from ktdeval.runner.plans.additional_models import (
@@ -41,6 +41,7 @@ from ktdeval.runner.plans.additional_models import (
 )
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import open_market
+from ktdeval.runner.plans.mask_keys import drawn_key_of
 from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.runner.plans.new_manifest import run_manifest
 from ktdeval.runner.plans.outside_agents import outside_note

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ktdeval.calls.budget import Allowance
+from ktdeval.calls.context_refusals import Context
 from ktdeval.calls.episode_rounds import EpisodeRounds
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
@@ -55,9 +55,9 @@ from ktdeval.runner.plans.additional_models import (
 )
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import open_market
+from ktdeval.runner.plans.mask_keys import drawn_key_of, key_source, mask_key_for
 from ktdeval.runner.plans.model_settings import with_model_settings
 from ktdeval.runner.plans.new_manifest import (
-    key_source,
     run_manifest,
     with_foreign,
     with_further,
@@ -76,7 +76,6 @@ from ktdeval.runner.records.completion_marks import LogEntry, own_maker
 from ktdeval.runner.records.leaderboard_registration import (
     DrawnKey,
     check_registered,
-    load_drawn_key,
 )
 from ktdeval.runner.records.run_anchors import (
     NO_ANCHORS,
@@ -87,7 +86,7 @@ from ktdeval.runner.records.run_anchors import (
 )
 from ktdeval.runner.records.run_claim import RunClaim, claim_folder, claim_url
 from ktdeval.runner.records.run_file_names import ANCHORS
-from ktdeval.runner.records.run_folder import RunFolder, mask_key_of, recorded_run
+from ktdeval.runner.records.run_folder import RunFolder, recorded_run
 from ktdeval.runner.records.run_locator import local_copy
 from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.runner.rehearsals.model_task_fit import check_person
@@ -97,6 +96,7 @@ from ktdeval.stores.mirror import checked_url, is_url
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFinished, Event
 from ktdeval.task_api.scoring import is_scoring
+from ktdeval.task_api.trading_task import Task
 from ktdeval.values.config_options import user_path
 from ktdeval.values.files import Closing, check_output
 
@@ -174,6 +174,67 @@ def prepare_run(
     If `shared` is given, the folder holds part of a run, whose plan may have grown since the folder
     was created. Raises KtdevalError.
     """
+    checked = _check_run(config, plugins, stop, shared)
+    config, tasks, models = checked.config, checked.tasks, checked.models
+    claim = _claim_folder(config, checked.draft)
+    # If anything below fails, files are closed and the folder is unlocked.
+    with ExitStack() as undo:
+        undo.callback(claim.release)
+        recorded = recorded_run(claim.path)
+        known_key = key_source(config, recorded, is_drawn=_is_key_drawn(shared))
+        config = replace(config, mask_key=mask_key_for(config, checked.drawn, recorded))
+        _check_start(recorded, config, plugins, claim.path)
+        anchor_rule = _anchor_rule(config, shared, claim.path)
+
+        signals = _signals(claim, stop, plugins, shared)
+        access = _open_access(models, config, claim.path, signals, shared)
+        if isinstance(access, RemoteAccess):
+            access.client.context.learn(checked.context)
+
+        undo.callback(access.close)
+        rounds = open_rounds(access, config, tasks, _shared_rounds(shared))
+        config = access.config_as_sent(config)
+        further = choices(access.further)
+        plan = make_plan(config, plugins, tasks, checked.snapshot, access.protocol, further)
+        plan = _as_known(plan, config, checked.drawn, recorded, shared)
+        manifest = run_manifest(
+            config, plan, checked.snapshot, models.remote, models.price, recorded
+        )
+        manifest = with_further(manifest, config, access.further, recorded)
+        manifest = replace(with_foreign(manifest, plugins, recorded), key_source=known_key)
+        if shared is not None and recorded is not None:
+            manifest = grown_manifest(recorded, manifest)
+
+        growth = growth_of(config, is_part=shared is not None)
+        folder = _create_folder(claim, manifest, access, growth)
+        anchors = open_anchors(folder, anchor_rule, is_new=recorded is None)
+        _keep_files(folder, config, plugins, plan)
+        undo.pop_all()
+
+    return PreparedRun(
+        config, plugins, checked.snapshot, plan, folder, access, stop, rounds, anchors
+    )
+
+
+@dataclass(frozen=True)
+class _CheckedRun:
+    """What a run needs before it has a folder."""
+
+    config: RunConfig  #: completed with the model's own settings
+    drawn: DrawnKey | None  #: key that a leaderboard drew for the run
+    tasks: Mapping[str, Task]
+    models: _RunModels
+    snapshot: MarketSnapshot | None
+    draft: Plan  #: plan before the mask key and the tool protocol are known
+    context: Context | None  #: context of the run's own model, if it is remote and known
+
+
+def _check_run(
+    config: RunConfig, plugins: Plugins, stop: StopSignal, shared: SharedRun | None
+) -> _CheckedRun:
+    """Check all that can be checked without a folder, connect the models, and open the market.
+    Raises KtdevalError.
+    """
     _check_request(config)
     config = with_model_settings(config, plugins)
     drawn = drawn_key_of(config)
@@ -188,39 +249,7 @@ def prepare_run(
     context = check_fit(
         config, plugins, models.own, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot)
     )
-    claim = _claim_folder(config, draft)
-    # If anything below fails, files are closed and the folder is unlocked.
-    with ExitStack() as undo:
-        undo.callback(claim.release)
-        recorded = recorded_run(claim.path)
-        known_key = key_source(config, recorded, is_drawn=_is_key_drawn(shared))
-        config = replace(config, mask_key=_mask_key(config, drawn, recorded))
-        _check_start(recorded, config, plugins, claim.path)
-        anchor_rule = _anchor_rule(config, shared, claim.path)
-
-        signals = _signals(claim, stop, plugins, shared)
-        access = _open_access(models, config, claim.path, signals, shared)
-        if isinstance(access, RemoteAccess):
-            access.client.context.learn(context)
-
-        undo.callback(access.close)
-        rounds = open_rounds(access, config, tasks, _shared_rounds(shared))
-        config = access.config_as_sent(config)
-        plan = make_plan(config, plugins, tasks, snapshot, access.protocol, choices(access.further))
-        plan = _as_known(plan, config, drawn, recorded, shared)
-        manifest = run_manifest(config, plan, snapshot, models.remote, models.price, recorded)
-        manifest = with_further(manifest, config, access.further, recorded)
-        manifest = replace(with_foreign(manifest, plugins, recorded), key_source=known_key)
-        if shared is not None and recorded is not None:
-            manifest = grown_manifest(recorded, manifest)
-
-        growth = growth_of(config, is_part=shared is not None)
-        folder = _create_folder(claim, manifest, access, growth)
-        anchors = open_anchors(folder, anchor_rule, is_new=recorded is None)
-        _keep_files(folder, config, plugins, plan)
-        undo.pop_all()
-
-    return PreparedRun(config, plugins, snapshot, plan, folder, access, stop, rounds, anchors)
+    return _CheckedRun(config, drawn, tasks, models, snapshot, draft, context)
 
 
 def _check_request(config: RunConfig) -> None:
@@ -406,31 +435,6 @@ def _create_folder(
         entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
         manifest = replace(manifest, call_log=entry)
     return RunFolder.create(claim, manifest, growth)
-
-
-def _mask_key(config: RunConfig, drawn: DrawnKey | None, recorded: RunFolder | None) -> str:
-    """Return the mask key of a run. In order of precedence, it is drawn by a leaderboard, given by
-    the user, taken from the recorded run, or newly generated.
-    """
-    if drawn is not None:
-        return drawn.mask_key
-    return config.mask_key or mask_key_of(recorded) or secrets.token_hex(16)
-
-
-def drawn_key_of(config: RunConfig) -> DrawnKey | None:
-    """Return a run's registration with its drawn key; None if the run has no registration.
-
-    Raises ConfigError if the registration can't be read. Raises UsageError if a mask key is given
-    as well.
-    """
-    if config.registration is None:
-        return None
-    if config.mask_key is not None:
-        raise UsageError(
-            "--mask-key: the registration already contains the key that the board drew; omit"
-            " --mask-key or --registration"
-        )
-    return load_drawn_key(config.registration)
 
 
 def execute_run(run: PreparedRun) -> RunResult:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ktdeval.calls.prices import Price
 from ktdeval.cards.fields.cutoff import latest_cutoff
-from ktdeval.cards.fields.fact_types import CutoffEntry, KeySource, NoCutoff
+from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
 from ktdeval.cards.fields.listed_cutoffs import run_cutoff
 from ktdeval.harness.chat_messages import RemoteModel
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
@@ -93,22 +93,6 @@ def with_foreign(
     """Return the manifest with the foreign packages of this session and of earlier ones."""
     before = () if recorded is None else recorded.manifest.foreign
     return replace(manifest, foreign=unite_packages(before, foreign_packages(plugins)))
-
-
-def key_source(
-    config: RunConfig, recorded: RunFolder | None, *, is_drawn: bool = False
-) -> KeySource | None:
-    """Return the source of a mask key that was known before the run began; None if the run drew its
-    own. `config`: as given, before a key is drawn. `is_drawn`: True for a part of a run whose config
-    has the key that the run drew.
-    """
-    if recorded is not None:
-        return recorded.manifest.key_source
-    if config.registration is not None:
-        return "board"
-    if config.mask_key is not None and not is_drawn:
-        return "given"
-    return None
 
 
 def _settings_of(remote: RemoteModel | None) -> Mapping[str, JsonValue] | None:

@@ -231,10 +231,24 @@ def test_exposures_calibration_and_random_traders_match_the_records(
         one["n"] for one in card["calibration"]["bins"] if one["n"]
     ]
 
+    pool = [
+        (one["n"], one["mean_confidence"], one["accuracy"]) for one in card["calibration"]["bins"]
+    ]
+    gap = sum(n * abs(right - stated) for n, stated, right in pool) / card["calibration"]["n"]
+    shown = " ".join(tab.inner_text("#content").split())
+    assert f"and their calibration error is {gap:.3f}." in shown, "of the orders that are counted"
+    assert f"all orders: calibration error (ECE) {gap:.3f}" in shown
+
     _, *beaten = chart_table(tab, "Share of random traders beaten")
     wanted = [100 * one["envelope"]["rank"] for one in episodes if one["envelope"]]
 
     assert [numbers(cells[2])[0] for cells in beaten] == pytest.approx(wanted, abs=0.0051)
+
+    tails = [one["envelope"] for one in episodes if one["envelope"]]
+    best = sum(one["p_value"] <= 0.05 for one in tails)
+    worst = sum(one["rank"] <= 0.05 for one in tails)
+    assert f"In {best} of {len(tails)} episodes it is among their best twentieth" in shown
+    assert f"in {worst} among their worst" in shown
 
 
 def test_browser_wilson_intervals_match_and_repeated_labels_are_numbered(

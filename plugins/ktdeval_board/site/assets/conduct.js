@@ -22,12 +22,14 @@ kt.conduct.steps(view, part)
 
   function calibration({entry: {card}}, part, slot) {
     if (!card.calibration?.n) return null;
-    const figures = Object.entries(kt.values.words.confidence)
+    const medians = Object.entries(kt.values.words.confidence)
       .filter(([name]) => card.metrics[name])
       .map(([name, title]) => {
         const {value, unit, reason} = card.metrics[name];
-        return [title, format.cell(value, unit, reason)];
+        return [`median episode: ${title}`, format.cell(value, unit, reason)];
       });
+    const pooled = format.number(kt.stats.calibrationError(card.calibration), 3);
+    const figures = [["all orders: calibration error (ECE)", pooled], ...medians];
     const chart = slot((place) => kt.charts.calibration(place, card.calibration));
     return part(
       "calibration",

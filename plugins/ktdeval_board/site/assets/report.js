@@ -214,16 +214,16 @@ kt.maskWords(mask), kt.modeWords(mode)
       .map((episode) => episode.envelope)
       .filter((envelope) => envelope && known(envelope.rank));
     if (!ranks.length) return [];
-    const beyond = ranks.filter(
+    const best = ranks.filter(
       (envelope) => known(envelope.p_value) && envelope.p_value <= 0.05,
     ).length;
+    const worst = ranks.filter((envelope) => envelope.rank <= 0.05).length;
     return [
       `It beats ${format.percent(kt.stats.median(ranks.map((envelope) => envelope.rank)), 0)} of ` +
         `random traders of the same dates, turnover and number of names ` +
-        `(median over episodes; chance gives 50 %). In ${beyond} of ` +
-        `${plural(ranks.length, "episode")} it is among the best ` +
-        `twentieth of them, where chance alone puts about ` +
-        `${format.number(ranks.length * 0.05, 1)}.`,
+        `(median over episodes; chance gives 50 %). In ${best} of ` +
+        `${plural(ranks.length, "episode")} it is among their best twentieth, in ${worst} among ` +
+        `their worst; chance alone puts about ${format.number(ranks.length * 0.05, 1)} in each.`,
     ];
   }
 
@@ -267,15 +267,11 @@ kt.maskWords(mask), kt.modeWords(mode)
     if (!given || !given.n) return [];
     const bins = given.bins.filter((bin) => bin.n);
     const mean = (field) => bins.reduce((total, bin) => total + bin.n * bin[field], 0) / given.n;
-    const error = metric(card, "ece");
-    const errorWords = known(error.value)
-      ? `, and the calibration error is ${format.number(error.value, 3)}`
-      : "";
     return [
       `Its ${plural(given.n, "order")} with an outcome were placed with a mean confidence of ` +
         `${format.number(mean("mean_confidence"))}; ${format.percent(mean("accuracy"), 1)} came ` +
-        `out right` +
-        `${errorWords}.`,
+        `out right, and their calibration error is ` +
+        `${format.number(kt.stats.calibrationError(given), 3)}.`,
     ];
   }
 

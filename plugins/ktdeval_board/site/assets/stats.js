@@ -5,6 +5,8 @@ kt.stats.median(values)
     middle value; mean of the middle two
 kt.stats.nearestToMedian(values)
     index of the value nearest to the median
+kt.stats.calibrationError(calibration)
+    calibration error (ECE) of all orders of a card, from its bins
 kt.stats.windowDifferences(first, second, metric)
     one difference for each window: the median over seeds
 kt.stats.testOf(pairing, tests, other, metric)
@@ -31,6 +33,12 @@ kt.stats.testOf(pairing, tests, other, metric)
     const room = 1e-12 * Math.max(Math.abs(middle), ...values.map(Math.abs));
     const least = Math.min(...distances);
     return distances.findIndex((distance) => distance <= least + room);
+  }
+
+  /** A median over episodes can't stand beside the pool: it may be below what the pool allows. */
+  function calibrationError({bins, n}) {
+    const gaps = bins.map((bin) => bin.n * Math.abs(bin.accuracy - bin.mean_confidence));
+    return gaps.reduce((total, gap) => total + gap, 0) / n;
   }
 
   /**
@@ -97,5 +105,5 @@ kt.stats.testOf(pairing, tests, other, metric)
     };
   }
 
-  kt.stats = {median, nearestToMedian, windowDifferences, testOf};
+  kt.stats = {median, nearestToMedian, calibrationError, windowDifferences, testOf};
 })();

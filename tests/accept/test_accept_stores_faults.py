@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -292,9 +291,7 @@ def test_a_sum_behind_a_failing_network_loses_no_change(
 
 
 @pytest.mark.exhaustive
-def test_requests_are_those_that_the_page_counts(
-    url: str, faults: Faults, repository: Path
-) -> None:
+def test_claims_and_sums_make_few_requests(url: str, faults: Faults) -> None:
     clock = Clock()
     one, two = (ClaimBoard(s3_store(url, "costs"), "", name, 60, clock) for name in ("one", "two"))
     total = SharedSum(one.store, "sum", 100, one.beats)
@@ -322,7 +319,3 @@ def test_requests_are_those_that_the_page_counts(
     costs(2, lambda: total.draw(10))
     costs(2, lambda: total.give_back(5))
     costs(1, total.state)
-
-    page = (repository / "docs/grid-workers.md").read_text(encoding="utf-8")
-    for row in ("| take over | 6 |", "| claim a free unit | 3 |", "| `is_ours` | 2 |"):
-        assert row in page

@@ -125,22 +125,25 @@ def json_schema(type_: Any, identity: str, title: str) -> dict[str, JsonValue]:
     whole = {**head, **schema}
     if definitions:
         whole["$defs"] = definitions
-    _drop_choices_of_keys(whole)
+    _drop_additions(whole)
     return whole
 
 
-def _drop_choices_of_keys(schema: Any) -> None:
-    """Remove the enumeration of an object's keys, which msgspec writes from version 0.23 on, so
-    that stored schemas do not depend on its version.
+def _drop_additions(schema: Any) -> None:
+    """Remove what msgspec adds to JSON Schema: OpenAPI's discriminator of a union, whose branches
+    name their own constant, and the enumeration of an object's keys, which it writes from version
+    0.23 on only.
     """
     if isinstance(schema, list):
         for part in schema:
-            _drop_choices_of_keys(part)
+            _drop_additions(part)
     elif isinstance(schema, dict):
         if "enum" in schema.get(_KEYS, {}):
             del schema[_KEYS]
+        if "anyOf" in schema:
+            schema.pop("discriminator", None)
         for part in schema.values():
-            _drop_choices_of_keys(part)
+            _drop_additions(part)
 
 
 def joined_lines(docstring: str) -> str:

@@ -99,11 +99,15 @@ def link_hash(link: ChainLink) -> str:
     return sha256_hex(encode_canonical(link))
 
 
+def moment_text(time: datetime) -> str:
+    """Return the time of a stamp as the chain holds it: in UTC, to the second."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def stamp_link(previous: str, answer: bytes, time: datetime) -> ChainLink:
     """Return the link with an authority's stamp of the line before."""
-    at = time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     response = base64.b64encode(answer).decode("ascii")
-    return ChainLink(previous=previous, body=HeadStamped(at=at, response=response))
+    return ChainLink(previous=previous, body=HeadStamped(at=moment_text(time), response=response))
 
 
 def step_hash(record: Record, transcript: TranscriptEntry) -> str:

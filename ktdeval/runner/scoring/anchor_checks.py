@@ -21,6 +21,7 @@ from ktdeval.runner.records.anchor_chain import (
     StepRecorded,
     anchor_fact,
     load_anchors,
+    moment_text,
     root_fingerprint,
 )
 from ktdeval.runner.records.run_anchors import step_problems
@@ -198,7 +199,7 @@ def _stamp_problem(
     except KtdevalError as error:
         return str(error)
 
-    found = time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = moment_text(time)
     return None if found == body.at else f"{where}: its own time is {found}"
 
 

@@ -26,11 +26,13 @@ def market_of(data: str) -> MarketSnapshot:
     return load_snapshot(Path(data))
 
 
-def begin_episode(
-    task: Task, market: MarketSnapshot, model: Model, window: Window, key: int, seed: int = 0
-) -> TradingEpisodeRun:
-    """Return an episode of a task at its beginning. `key`: the mask key, as a number."""
-    spec = EpisodeSpec(
+def spec_under(
+    task: Task, window: Window, key: int, seed: int = 0, model: str = "informed"
+) -> EpisodeSpec:
+    """Return the spec of an episode of a task, of no stored market. `key`: the mask key, as a
+    number.
+    """
+    return EpisodeSpec(
         task=task.name,
         task_version=task.version,
         task_hash="0",
@@ -38,13 +40,20 @@ def begin_episode(
         mask=task.mask,
         mode=task.mode,
         window=window,
-        model="informed",
+        model=model,
         model_args={},
         agent="react",
         agent_args={},
         seed=seed,
         mask_key=f"{key:032x}",
     )
+
+
+def begin_episode(
+    task: Task, market: MarketSnapshot, model: Model, window: Window, key: int, seed: int = 0
+) -> TradingEpisodeRun:
+    """Return an episode of a task at its beginning. `key`: the mask key, as a number."""
+    spec = spec_under(task, window, key, seed)
     tape = MarketTape.from_snapshot(market, task.trading)
     tools = PLUGINS.tools(task.tools)
     return TradingEpisodeRun(spec, EpisodeParts(task, tools, market, tape, model, ReactAgent()))

@@ -27,7 +27,7 @@ from functools import cached_property
 
 import numpy as np
 from identifiability import MODELS, agreed, reference, share
-from played_episodes import PLUGINS, market_of
+from played_episodes import PLUGINS, market_of, spec_under
 
 from ktdeval.attribution import filled_forward
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
@@ -157,20 +157,7 @@ def targeted(digits: int) -> TargetTask:
 def spec_of(number: int) -> EpisodeSpec:
     """An episode under a key of its own."""
     task = PLUGINS.make_task(TASK)
-    return EpisodeSpec(
-        task=task.name,
-        task_version=task.version,
-        task_hash="0",
-        snapshot="0",
-        mask=task.mask,
-        mode=task.mode,
-        window=task.windows["W1"],
-        model="attacker",
-        model_args={},
-        agent="react",
-        agent_args={},
-        mask_key=f"{number:032x}",
-    )
+    return spec_under(task, task.windows["W1"], number, model="attacker")
 
 
 def seen(stocks: Sequence[ShownStock]) -> ShownDay:

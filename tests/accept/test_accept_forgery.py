@@ -51,6 +51,8 @@ from support.tables import beside
 
 TASK = "bright_open_research"
 HASH = "0" * 64
+MASK_KEY = f"{1:032x}"
+"""What the model sees decides how many calls a step takes: with this key, more than one."""
 CARD = f"cards/{TASK}.json"
 NO_FIGURES = ("provenance",)
 PLACED = (
@@ -94,6 +96,7 @@ def environment(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Envir
             "seeds": 2,
             "limit": 4,
             "data": str(market),
+            "mask_key": MASK_KEY,
             "quiet": True,
             "knowledge_cutoff": "2024-03-03",
         }
@@ -254,6 +257,7 @@ def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
     entries = read_transcript(episodes(environment.run)[0])
     # The id of a step's last call is repeated nowhere, so that a step of one call can't show it.
     most = max(range(1, len(entries)), key=lambda number: len(entries[number]["exchanges"]))
+    assert len(entries[most]["exchanges"]) > 1
     kinds: dict[str, tuple[Place, Any]] = {}
     for place, value in leaves(entries[most]):
         kinds.setdefault(

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Literal
 
 from ktdeval.values.config_options import option
+from ktdeval.values.installation import import_problem
 
 PRICE_PACKAGE = "genai-prices"
 
@@ -163,24 +164,31 @@ def _listed_model(provider: str | None, name: str) -> _ListedModel | None:
 
 @cache
 def _packaged_snapshot() -> Any:
-    """Return the package's data; None if the package is not installed."""
+    """Return the package's data; None if the package can't be imported."""
     try:
-        from genai_prices.data import providers  # noqa: PLC0415 - slow, and of an extra
-        from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415 - as above
+        return _import_snapshot()
     except ImportError:
         return None
+
+
+def _import_snapshot() -> Any:
+    """Return the package's data. Raises ImportError."""
+    from genai_prices.data import providers  # noqa: PLC0415 - slow, and of an extra
+    from genai_prices.data_snapshot import DataSnapshot  # noqa: PLC0415 - as above
 
     return DataSnapshot(providers=providers, from_auto_update=False)
 
 
 @cache
 def _warn_that_there_are_none() -> None:
-    _LOG.warning(
-        "no prices: they come from the package %s, which is not installed; get it with `pip"
-        " install %s`, or give --price or --price-table",
-        PRICE_PACKAGE,
-        PRICE_PACKAGE,
-    )
+    try:
+        _import_snapshot()
+    except ImportError as error:
+        _LOG.warning(
+            "no prices: %s; get it with `pip install %s`, or give --price or --price-table",
+            import_problem(error, "genai_prices"),
+            PRICE_PACKAGE,
+        )
 
 
 def _dearest(model: Any, day: date) -> dict[str, Any] | None:

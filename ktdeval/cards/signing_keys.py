@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ktdeval.errors import SignatureError, StoreError, UsageError, wrap_os_error
 from ktdeval.values.files import read_plain, write_atomic
 from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.installation import install_command
+from ktdeval.values.installation import import_problem, install_command
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -260,4 +260,7 @@ def _library() -> _CryptographyParts:
     try:
         return _CryptographyParts()
     except ImportError as error:
-        raise UsageError(f"signatures need the extra `sign`: {install_command('sign')}") from error
+        problem = import_problem(error, "cryptography")
+        raise UsageError(
+            f"signatures need the extra `sign`; {problem}: {install_command('sign')}"
+        ) from error

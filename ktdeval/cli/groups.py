@@ -15,7 +15,7 @@ from ktdeval.cli.examples import example
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.registry.plugin_registry import Plugins, hint
 from ktdeval.values.config_options import near_matches
-from ktdeval.values.installation import install_command
+from ktdeval.values.installation import import_problem, install_command
 
 
 class LazyCommand(click.Command):
@@ -156,8 +156,8 @@ class LazyGroup(click.Group):
                 raise
 
             raise UsageError(
-                f"`{ctx.command_path} {ctx.invoked_subcommand}` needs {package}, which is not"
-                f" installed, or too old: {install_command(self._extras[package])}"
+                f"`{ctx.command_path} {ctx.invoked_subcommand}`: {import_problem(error)}:"
+                f" {install_command(self._extras[package])}"
             ) from error
 
     def resolve_command(

@@ -590,7 +590,7 @@ class Plugins:
                 cause, self._owners[kind, name]
             ):
                 raise PluginError(
-                    f"{where} needs a package that is not installed: {one_line(cause)}"
+                    f"{where} needs a package that can't be imported: {one_line(cause)}"
                 ) from cause
 
             raise

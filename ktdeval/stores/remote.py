@@ -80,7 +80,7 @@ def open_remote(
         driver = make(url, options or {})
     except ImportError as error:
         advice = install_command(extra) if extra else "install it with pip"
-        raise UsageError(f"{url}: the driver is not installed ({error}); {advice}") from error
+        raise UsageError(f"{url}: the driver can't be imported ({error}); {advice}") from error
     except (ValueError, TypeError, AttributeError, OSError) as error:
         # OSError: some drivers connect on creation. AttributeError: a driver needs an address in
         # its options, and it is missing.

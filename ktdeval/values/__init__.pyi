@@ -67,6 +67,7 @@ from ktdeval.values.hashes import (
     sha256_hex as sha256_hex,
 )
 from ktdeval.values.installation import (
+    import_problem as import_problem,
     install_command as install_command,
     requirement as requirement,
 )

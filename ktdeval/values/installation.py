@@ -63,3 +63,22 @@ def install_command(extra: str) -> str:
     if not packages:  # ktdeval runs from a source folder
         return f"pip install '.[{extra}]' # in a clone of ktdeval"
     return f"pip install {' '.join(packages)}"
+
+
+def import_problem(error: ImportError, package: str = "") -> str:
+    """Say why an import failed: `ray is not installed`, or, if `ray` is there,
+    `ray can't be imported (No module named 'msgpack')`.
+
+    `package` is the package that was imported, dotted if it is part of another; without it, the
+    module that the error names.
+    """
+    missing = ""
+    if isinstance(error, ModuleNotFoundError):
+        missing = error.name or ""
+
+    package = package or (error.name or "").partition(".")[0] or "a package"
+    if missing and f"{package}.".startswith(f"{missing}."):
+        return f"{package} is not installed"
+
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return f"{package} can't be imported ({reason})"

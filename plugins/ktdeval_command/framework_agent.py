@@ -45,6 +45,7 @@ from ktdeval.values import (
     Value,
     dumps_canonical,
     from_plain,
+    import_problem,
     install_command,
     later,
     to_plain,
@@ -134,7 +135,7 @@ class FrameworkDesk:
 
     def openai_client(self) -> OpenAI:
         """Return a client from the package openai for this step. Raises ConfigError if the package
-        is not installed.
+        can't be imported.
         """
         client: OpenAI = self._new_client("OpenAI")
         self._held.callback(client.close)
@@ -148,10 +149,9 @@ class FrameworkDesk:
     def _new_client(self, kind: str) -> Any:
         try:
             make = later(f"openai:{kind}")()
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             raise ConfigError(
-                f"openai_client() needs a package that is not installed ({error.name}):"
-                f" {install_command('openai')}"
+                f"openai_client(): {import_problem(error, 'openai')}: {install_command('openai')}"
             ) from error
         return make(base_url=self.base_url, api_key=self.api_key, max_retries=0)
 

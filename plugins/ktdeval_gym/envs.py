@@ -11,13 +11,14 @@ package entry points, so one of the two forms is needed.
 
 from __future__ import annotations
 
-from ktdeval.values import install_command
+from ktdeval.values import import_problem, install_command
 
 try:
     import gymnasium
-except ModuleNotFoundError as error:
+except ImportError as error:
+    problem = import_problem(error, "gymnasium")
     raise ModuleNotFoundError(
-        f"environments need gymnasium: {install_command('gym')}", name="gymnasium"
+        f"environments: {problem}: {install_command('gym')}", name="gymnasium"
     ) from error
 
 from ktdeval_gym.gymnasium_makers import (

@@ -13,7 +13,7 @@ import click
 from ktdeval.cli import OutputPath, config_option, example, flag, open_plugins, options_of
 from ktdeval.errors import UsageError
 from ktdeval.registry import own_wheel
-from ktdeval.values import install_command, later, make_folder, write_atomic
+from ktdeval.values import import_problem, install_command, later, make_folder, write_atomic
 from ktdeval_gym.stepwise_episode import MarketChoice, TaskSource
 
 TEMPLATE = Path(__file__).with_name("openenv_template")
@@ -66,7 +66,7 @@ def openenv(options: ServerOptions, **market: Any) -> None:
         run = later("uvicorn:run")()
     except ImportError as error:
         raise UsageError(
-            f"serving needs {error.name}, which is not installed: {install_command('openenv')}"
+            f"serving: {import_problem(error)}: {install_command('openenv')}"
         ) from error
 
     app = make_app(source, options.sessions)

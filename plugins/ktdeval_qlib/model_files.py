@@ -26,6 +26,7 @@ from ktdeval.values import (
     Value,
     decode_json,
     encode_canonical,
+    import_problem,
     install_command,
     read_plain,
     temporary_folder,
@@ -158,8 +159,7 @@ def load(recipe: BaselineRecipe, folder: Path) -> TrainedPredictor:
         return TrainedPredictor(recipe, read_scores(recipe, folder))
     except ImportError as error:
         raise UsageError(
-            f"qlib/{recipe.name} needs {error.name}, which is not installed:"
-            f" {install_command('qlib')}"
+            f"qlib/{recipe.name}: {import_problem(error)}: {install_command('qlib')}"
         ) from error
 
 

@@ -20,7 +20,14 @@ import msgspec
 import numpy as np
 
 from ktdeval.errors import ConfigError, DataError, UsageError
-from ktdeval.values import Value, from_plain, install_command, load_yaml, temporary_folder
+from ktdeval.values import (
+    Value,
+    from_plain,
+    import_problem,
+    install_command,
+    load_yaml,
+    temporary_folder,
+)
 from ktdeval_qlib.samples import Layout, Norm
 from ktdeval_qlib.training_options import Device
 
@@ -298,8 +305,7 @@ def _class_of(recipe: BaselineRecipe, device: Device) -> Any:
                 class_ = repair
     except ImportError as error:
         raise UsageError(
-            f"qlib/{recipe.name} needs {error.name}, which is not installed:"
-            f" {install_command('qlib')}"
+            f"qlib/{recipe.name}: {import_problem(error)}: {install_command('qlib')}"
         ) from error
 
     if device == "cuda":

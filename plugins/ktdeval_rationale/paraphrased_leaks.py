@@ -23,7 +23,7 @@ import numpy as np
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
 from ktdeval.masking import normalise
-from ktdeval.values import install_command, load_yaml
+from ktdeval.values import import_problem, install_command, load_yaml
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"
@@ -77,8 +77,8 @@ class NgramEncoder:
 class StaticEncoder:
     """A static sentence-embedding model (model2vec) from a folder; nothing is downloaded.
 
-    Raises ModuleNotFoundError if model2vec is not installed, and UsageError if the folder has no
-    such model.
+    Raises ImportError if model2vec can't be imported, and UsageError if the folder has no such
+    model.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -117,11 +117,9 @@ def choose_encoder(model: Path | None) -> Encoder | str:
         return NgramEncoder()
     try:
         return StaticEncoder(model)
-    except ModuleNotFoundError:
-        return (
-            "a sentence-embedding model needs the package model2vec, which is not installed:"
-            f" {install_command('embeddings')}"
-        )
+    except ImportError as error:
+        problem = import_problem(error, "model2vec")
+        return f"a sentence-embedding model: {problem}: {install_command('embeddings')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from ktdeval.errors import UsageError
 from ktdeval.task_api import EpisodeOutcome, EpisodeSpec, RunningWorkers, WorkerJob
-from ktdeval.values import install_command, make_folder
+from ktdeval.values import import_problem, install_command, make_folder
 from ktdeval_ray.node import NodeCommand, WorkerEnd, run_on_node
 
 #: variable with the address of the cluster, which Ray's own tools use as well
@@ -126,14 +126,14 @@ class RayWorkers:
 
 
 def _ray() -> ModuleType:
-    """Return Ray. Raises UsageError if it is not installed."""
+    """Return Ray. Raises UsageError if it can't be imported."""
     try:
         import ray  # noqa: PLC0415 - the extra `ray`
 
         module: ModuleType = ray
     except ImportError as error:
         raise UsageError(
-            f"--runner ray needs Ray, which is not installed: {install_command('ray')}"
+            f"--runner ray: {import_problem(error, 'ray')}: {install_command('ray')}"
         ) from error
 
     return module

@@ -38,7 +38,7 @@ try:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param
 except ImportError as error:
-    raise missing("MLflow", "mlflow") from error
+    raise missing(error, "mlflow", "mlflow") from error
 
 EXPERIMENT = "ktdeval"  #: experiment if `MLFLOW_EXPERIMENT_NAME` is not set
 RUN_TAG = "ktdeval.run"

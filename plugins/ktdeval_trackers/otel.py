@@ -53,7 +53,7 @@ try:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 except ImportError as error:
-    raise missing("the SDK of OpenTelemetry", "otel") from error
+    raise missing(error, "opentelemetry.sdk", "otel") from error
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Variable that allows messages to be sent, as in OpenTelemetry's own instrumentations."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import ktdeval
 from ktdeval.cards import Card, ScoringCard, TradingCard, load_card
 from ktdeval.task_api import CallFinished, EpisodeSpec
-from ktdeval.values import install_command
+from ktdeval.values import import_problem, install_command
 
 CACHED = "cached"  #: outcome of a call whose reply came from the cache
 #: maximum number of windows or tasks in a parameter; if there are more, only their number is given
@@ -22,9 +22,10 @@ _MAX_NAMES = 20
 _ODD = re.compile(r"[^A-Za-z0-9_.\-/ ]")
 
 
-def missing(package: str, extra: str) -> ModuleNotFoundError:
-    """Return the error for a tracker whose package is not installed."""
-    return ModuleNotFoundError(f"needs {package}: {install_command(extra)}", name=extra)
+def missing(error: ImportError, package: str, extra: str) -> ModuleNotFoundError:
+    """Return the error for a tracker whose package is not installed, or can't be imported."""
+    problem = import_problem(error, package)
+    return ModuleNotFoundError(f"{problem}: {install_command(extra)}", name=extra)
 
 
 def parameters(specs: Sequence[EpisodeSpec]) -> dict[str, str]:

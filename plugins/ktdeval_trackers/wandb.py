@@ -38,7 +38,7 @@ from ktdeval_trackers.run_facts import (
 try:
     import wandb
 except ImportError as error:
-    raise missing("wandb", "wandb") from error
+    raise missing(error, "wandb", "wandb") from error
 
 PROJECT = "ktdeval"  #: project if `WANDB_PROJECT` is not set
 

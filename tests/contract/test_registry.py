@@ -281,7 +281,7 @@ ConfigError: model echo: depth: expected a value of at least 1, was 0
 UsageError: model echo/plain takes no arguments, was given depth
 """)
     assert errors_of(echo.make_metric, "needs_more") == snapshot(
-        "PluginError: metric needs_more of plugin echo_plugin needs a package that is not installed: No module named 'a_module_that_is_not_installed'\n"
+        "PluginError: metric needs_more of plugin echo_plugin needs a package that can't be imported: No module named 'a_module_that_is_not_installed'\n"
     )
 
 

@@ -21,7 +21,7 @@ from ktdeval.errors import (
     VerificationError,
 )
 from ktdeval.values.files import read_plain
-from ktdeval.values.installation import install_command
+from ktdeval.values.installation import import_problem, install_command
 from ktdeval.values.secret_free_addresses import Address
 from ktdeval.values.typed_json import Value
 from ktdeval.values.user_input import user_path
@@ -148,7 +148,7 @@ def _client() -> Any:
         import rfc3161_client  # noqa: PLC0415 - the extra `live`
     except ImportError as error:
         raise UsageError(
-            f"time stamps need the extra live: {install_command('live')}, or leave the authority"
-            " out (publish.stamp, --anchor)"
+            f"time stamps need the extra live; {import_problem(error, 'rfc3161_client')}:"
+            f" {install_command('live')}, or leave the authority out (publish.stamp, --anchor)"
         ) from error
     return rfc3161_client

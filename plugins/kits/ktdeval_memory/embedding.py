@@ -42,7 +42,14 @@ from ktdeval.calls import (
 )
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import StepSession
-from ktdeval.values import content_hash, dumps_canonical, file_sha256, install_command, sha256_hex
+from ktdeval.values import (
+    content_hash,
+    dumps_canonical,
+    file_sha256,
+    import_problem,
+    install_command,
+    sha256_hex,
+)
 from ktdeval_memory.params import MemoryParams
 
 Vectors = NDArray[np.float32]
@@ -140,12 +147,10 @@ def _load_model(name: str, weights: str) -> Any:
 
     try:
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an optional package
-    except ImportError:
-        problem = (
-            "the package sentence-transformers is not installed:"
-            f" {install_command('sentence-transformers')}"
-        )
-        raise UsageError(f"embedding=sentence:{name}: {problem}") from None
+    except ImportError as error:
+        problem = import_problem(error, "sentence_transformers")
+        advice = install_command("sentence-transformers")
+        raise UsageError(f"embedding=sentence:{name}: {problem}: {advice}") from None
 
     folder = Path(os.environ.get("KTDEVAL_EMBEDDINGS", ".")) / name
     if not (folder / "modules.json").is_file():

@@ -13,7 +13,7 @@ from types import ModuleType
 from markupsafe import escape
 
 from ktdeval.errors import UsageError
-from ktdeval.values import install_command
+from ktdeval.values import import_problem, install_command
 from ktdeval_pages.marks import Spec
 
 _ROLES = re.compile(r' (?:role|aria-[a-z]+)="[^"]*"')
@@ -21,13 +21,17 @@ _SCALE = 2.2  #: pixels of a PNG per pixel of the spec
 
 
 def renderer() -> ModuleType | None:
-    """Return vl-convert; None if it is not installed."""
+    """Return vl-convert; None if it is not installed. Raises UsageError if it is, and can't be
+    imported.
+    """
     try:
         import vl_convert  # noqa: PLC0415 - heavy, and an extra
-    except ModuleNotFoundError as error:
-        if error.name != "vl_convert":
-            raise
-        return None
+    except ImportError as error:
+        if error.name == "vl_convert" and isinstance(error, ModuleNotFoundError):
+            return None
+
+        problem = import_problem(error, "vl_convert")
+        raise UsageError(f"{problem}: {install_command('report')}") from error
 
     module: ModuleType = vl_convert
     return module

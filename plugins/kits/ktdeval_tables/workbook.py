@@ -5,7 +5,7 @@ cell has the value that was stored with it.
 from __future__ import annotations
 
 import csv
-import importlib.util
+import importlib
 import io
 import zipfile
 import zlib
@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ktdeval.errors import DataError
-from ktdeval.values import MAX_TIMES_OF_TEXT, install_command, max_bytes, too_large
+from ktdeval.values import MAX_TIMES_OF_TEXT, import_problem, install_command, max_bytes, too_large
 
 Note = Callable[[str], None]
 """Called with a text on the parts of a file that are not read."""
@@ -39,12 +39,17 @@ _DAMAGED = (
 
 
 def sheet_as_text(file: Path, note: Note) -> str:
-    """Return the first sheet of a workbook as CSV. Raises DataError if `openpyxl` is not installed,
-    or if the file is not a workbook, is too large, or has a formula without a stored value.
+    """Return the first sheet of a workbook as CSV. Raises DataError if `openpyxl` can't be
+    imported, or if the file is not a workbook, is too large, or has a formula without a stored
+    value.
     """
-    if importlib.util.find_spec("openpyxl") is None:
-        need = "workbooks are read with openpyxl, which is not installed"
-        raise DataError(f"{file}: {need}: {install_command('xlsx')}")
+    try:
+        importlib.import_module("openpyxl")
+    except ImportError as error:
+        problem = import_problem(error, "openpyxl")
+        raise DataError(
+            f"{file}: workbooks are read with openpyxl; {problem}: {install_command('xlsx')}"
+        ) from error
 
     try:
         _check_size(file)

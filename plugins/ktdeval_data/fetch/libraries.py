@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
-from ktdeval.values import JsonValue, install_command, near_matches
+from ktdeval.values import JsonValue, import_problem, install_command, near_matches
 from ktdeval_data.fetch.vendor_requests import VendorAnswer, VendorRequest
 
 if TYPE_CHECKING:
@@ -42,15 +42,14 @@ class _VendorLibrary:
     takes_endpoint = False
 
     def __init__(self) -> None:
-        """Import the library. Raises UsageError if it is not installed."""
+        """Import the library. Raises UsageError if it can't be imported."""
         try:
             self._library: Any = import_module(self.package)
             for module in self.modules:
                 import_module(f"{self.package}.{module}")
-        except ImportError:
-            raise UsageError(
-                f"{self.package} is not installed; {install_command(self.package)}"
-            ) from None
+        except ImportError as error:
+            problem = import_problem(error, self.package)
+            raise UsageError(f"{problem}; {install_command(self.package)}") from None
 
 
 class _BaostockSocket:

@@ -5,9 +5,9 @@ names of files.
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import io
 import re
+import sys
 import zipfile
 from datetime import datetime
 from pathlib import Path
@@ -130,16 +130,11 @@ def test_without_openpyxl_one_line_names_the_package_to_install(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, *rest: None if name == "openpyxl" else find(name, *rest),
-    )
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "bars.xlsx").write_bytes(b"PK")
 
     with pytest.raises(
-        DataError, match=f"which is not installed: {re.escape(install_command('xlsx'))}"
+        DataError, match=f"; openpyxl is not installed: {re.escape(install_command('xlsx'))}"
     ):
         read(tmp_path / "bars.xlsx")
 

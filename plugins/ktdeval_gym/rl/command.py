@@ -22,7 +22,14 @@ from ktdeval.cli import (
 from ktdeval.errors import UsageError
 from ktdeval.runner import choose_windows
 from ktdeval.task_api import Task, Window
-from ktdeval.values import encode_canonical, install_command, later, make_folder, write_atomic
+from ktdeval.values import (
+    encode_canonical,
+    import_problem,
+    install_command,
+    later,
+    make_folder,
+    write_atomic,
+)
 from ktdeval_gym.training_options import Algorithm
 
 
@@ -85,9 +92,7 @@ def rl(options: PolicyOptions, **market: Any) -> None:
         learn = later("ktdeval_gym.rl.train:learn")()
         policy_file = later("ktdeval_gym.rl.train:policy_file")()
     except ImportError as error:
-        raise UsageError(
-            f"training needs {error.name}, which is not installed: {install_command('rl')}"
-        ) from error
+        raise UsageError(f"training: {import_problem(error)}: {install_command('rl')}") from error
 
     make_folder(options.output.parent, "choose another --output")
     data = market["data"] or "synthetic"

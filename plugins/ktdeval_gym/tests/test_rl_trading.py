@@ -319,7 +319,7 @@ def test_what_can_t_be_trained_on_is_refused(
     ),
     (
         ["--train", "2020-04-01:2020-09-30"],
-        "training needs gymnasium, which is not installed: pip install",
+        "training: gymnasium is not installed: pip install",
     ),
 )
 def test_the_command_refuses_in_one_line(

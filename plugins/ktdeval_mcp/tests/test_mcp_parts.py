@@ -71,7 +71,7 @@ def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_the_sdk_one_line_says_what_to_install(terminal: Terminal) -> None:
     for words in (["mcp"], ["mcp", "serve"]):
         line = terminal.refusal(*words)
-        assert "`ktdeval mcp serve` needs mcp, which is not installed" in line
+        assert "`ktdeval mcp serve`: mcp is not installed: " in line
         assert "pip install" in line
 
     assert '"ktdeval"' in terminal.out("mcp", "config", "vscode")

@@ -16,7 +16,7 @@ import click
 from ktdeval.cli import open_plugins, print_grid, print_json
 from ktdeval.errors import DataError, UsageError
 from ktdeval.stats import wilson
-from ktdeval.values import filling, install_command, later, make_folder
+from ktdeval.values import filling, import_problem, install_command, later, make_folder
 from ktdeval_models.planted.facts import FactSource, PlantedFacts, gather_facts
 from ktdeval_models.planted.params import model_folder
 from ktdeval_models.planted.planted_files import (
@@ -133,7 +133,7 @@ def _networks(
         settings_of = later("ktdeval_models.planted.training:Settings")()
     except ImportError as error:
         raise UsageError(
-            f"training needs {error.name}, which is not installed: {install_command('planted')}"
+            f"training: {import_problem(error)}: {install_command('planted')}"
         ) from error
 
     shape = Shape(options.width, options.layers, _HEADS)

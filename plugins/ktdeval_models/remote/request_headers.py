@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ktdeval.errors import ProviderError
 from ktdeval.secrets import SHORTEST_SECRET
-from ktdeval.values import install_command
+from ktdeval.values import import_problem, install_command
 from ktdeval_models.remote.params import looks_like_key
 from ktdeval_models.remote.transport import http_libraries
 
@@ -37,15 +37,14 @@ class RequestSigner(Protocol):
 
 
 def import_sdk(package: str, provider: str, extra: str) -> ModuleType:
-    """Import and return an SDK package. Raises ProviderError if it is not installed; the message
+    """Import and return an SDK package. Raises ProviderError if it can't be imported; the message
     shows the command that installs it.
     """
     try:
         return import_module(package)
-    except ImportError:
+    except ImportError as error:
         raise ProviderError(
-            f"{provider}: the package {package!r} is not installed; get it with"
-            f" `{install_command(extra)}`"
+            f"{provider}: {import_problem(error, package)}; get it with `{install_command(extra)}`"
         ) from None
 
 

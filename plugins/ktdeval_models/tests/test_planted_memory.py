@@ -356,7 +356,7 @@ def test_training_without_torch_names_the_extra(
     monkeypatch.setitem(sys.modules, "torch", None)
     words = ("--data", market, "--windows", WINDOW, "--days", 1, "--out", tmp_path / "out")
     error = terminal.error("train", "memory", *words)
-    assert f"training needs torch, which is not installed: {install_command('planted')}" in error
+    assert f"training: torch is not installed: {install_command('planted')}" in error
 
 
 def test_wrong_numbers_are_refused_before_the_market_is_opened(terminal: Terminal) -> None:

@@ -335,7 +335,7 @@ def test_second_stage_is_reported_with_its_encoder_or_why_it_was_skipped(
     monkeypatch.setitem(sys.modules, "model2vec", None)  # as if it were not installed
     shown = tell(run.path, "--embedding-model", tmp_path)
 
-    assert "second stage not run: a sentence-embedding model needs the package model2vec" in shown
+    assert "second stage not run: a sentence-embedding model: model2vec is not installed" in shown
     assert "company, brand or sector" in shown
 
 

@@ -612,8 +612,7 @@ def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("model2vec") is not None, reason="model2vec is installed")
 def test_without_the_package_the_reason_names_what_to_install(tmp_path: Path) -> None:
     needed = (
-        "a sentence-embedding model needs the package model2vec, which is not installed:"
-        f" {install_command('embeddings')}"
+        f"a sentence-embedding model: model2vec is not installed: {install_command('embeddings')}"
     )
 
     assert choose_encoder(tmp_path) == needed

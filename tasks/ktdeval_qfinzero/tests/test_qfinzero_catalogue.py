@@ -374,10 +374,7 @@ sys.exit(main(["paper", "qfinzero", "serve"]))
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    lacks = (
-        "`ktdeval paper qfinzero serve` needs anyio, which is not installed, or too old:"
-        f" {install_command('qfinzero')}"
-    )
+    lacks = f"`ktdeval paper qfinzero serve`: anyio is not installed: {install_command('qfinzero')}"
 
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"ktdeval: error: {lacks}\n")
 

@@ -265,7 +265,9 @@ def test_without_the_package_a_price_is_not_known_and_it_is_named_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     packaged_prices._packaged_snapshot.cache_clear()
-    monkeypatch.setitem(sys.modules, "genai_prices.data", None)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "genai_prices"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "path", [])
     try:
         assert built_in("openai/gpt-4.1") is None
         assert built_in("openai/gpt-4.1-mini") is None
@@ -273,8 +275,8 @@ def test_without_the_package_a_price_is_not_known_and_it_is_named_once(
         packaged_prices._packaged_snapshot.cache_clear()
 
     assert [record.message for record in caplog.records] == [
-        "no prices: they come from the package genai-prices, which is not installed; get it with"
-        " `pip install genai-prices`, or give --price or --price-table"
+        "no prices: genai_prices is not installed; get it with `pip install genai-prices`, or give"
+        " --price or --price-table"
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.values.installation import install_command, requirement, source
+from ktdeval.values.installation import import_problem, install_command, requirement, source
 
 METADATA = """Metadata-Version: 2.4
 Name: ktdeval
@@ -61,3 +61,43 @@ def test_an_installation_from_a_repository_is_repeated_from_its_commit(
 ) -> None:
     (installed / "direct_url.json").write_text(json.dumps(origin))
     assert source() == expected
+
+
+def module_missing(name: str) -> ModuleNotFoundError:
+    return ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.mark.parametrize(
+    ("error", "package", "expected"),
+    [
+        (module_missing("ray"), "ray", "ray is not installed"),
+        (module_missing("ray"), "", "ray is not installed"),
+        (module_missing("a"), "a.b", "a.b is not installed"),
+        (module_missing("a.b"), "a.b", "a.b is not installed"),
+        (
+            module_missing("msgpack"),
+            "ray",
+            "ray can't be imported (No module named 'msgpack')",
+        ),
+        (
+            module_missing("ray.core"),
+            "ray",
+            "ray can't be imported (No module named 'ray.core')",
+        ),
+        (
+            ImportError("cannot import name 'x'\n from 'mcp.server'", name="mcp.server"),
+            "",
+            "mcp can't be imported (cannot import name 'x' from 'mcp.server')",
+        ),
+        (
+            ImportError("libc10.so: cannot open shared object file"),
+            "",
+            "a package can't be imported (libc10.so: cannot open shared object file)",
+        ),
+        (ImportError(), "torch", "torch can't be imported (ImportError)"),
+    ],
+)
+def test_a_package_counts_as_missing_only_where_the_import_says_so(
+    error: ImportError, package: str, expected: str
+) -> None:
+    assert import_problem(error, package) == expected

@@ -122,7 +122,7 @@ class GridPlan(Value):
     #: papers' tables to make at the end, named as in `ktdeval paper table --like`; null: those for
     #: which the cards have figures
     tables: tuple[str, ...] | None = None
-    pages: tuple[Page, ...] = ("report",)  #: pages of the bundle, in addition to its index
+    pages: tuple[Page, ...] = ()  #: pages of the bundle, in addition to its index
     #: concurrent episodes over the whole grid; null: as many as the workers have threads
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     max_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None  #: US dollars for the whole grid

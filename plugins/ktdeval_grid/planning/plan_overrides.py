@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -79,7 +79,7 @@ class PlanOptions:
     )
     pages: tuple[str, ...] = flag(
         (),
-        help="pages besides the bundle's index: report, views; none: neither [default: report]",
+        help="pages besides the bundle's index: report, views; none: neither [default: none]",
     )
     stop_when: Literal["settled", "never"] | None = flag(
         None,
@@ -144,14 +144,19 @@ def _overrides(below: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str
 
     for name in ("prune", "pages"):
         if name in options:
-            names = split_list(*options[name])
-            replaced[name] = [] if names == ("none",) else list(names)
+            replaced[name] = names_or_none(options[name])
 
     of_runs = {name: _tuple_as_list(options[name]) for name in _OF_RUNS if name in options}
     if of_runs:
         replaced["options"] = {**(below.get("options") or {}), **of_runs}
 
     return replaced
+
+
+def names_or_none(given: Sequence[str]) -> list[str]:
+    """Return the names that an option lists; empty for `none`."""
+    names = split_list(*given)
+    return [] if names == ("none",) else list(names)
 
 
 def _models(options: Mapping[str, Any]) -> list[Any]:

@@ -88,8 +88,7 @@ Launch:
                       react]
     --prune PRUNE,…   pruning rules that leave out cells (see `ktdeval list plans`); none: no rule
     --tables TABLE,…  tables of papers to make at the end, as of `ktdeval paper table --like`
-    --pages PAGE,…    pages besides the bundle's index: report, views; none: neither [default:
-                      report]
+    --pages PAGE,…    pages besides the bundle's index: report, views; none: neither [default: none]
     --stop-when WHEN  settled: stop running a system once its order against every other system is
                       settled by the plan's rule; never: run all windows
     -h, --help        Show this message and exit.

@@ -15,11 +15,13 @@ from ktdeval.cards import load_evaluation
 from ktdeval.errors import StoreError
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.registry import Plugins
+from ktdeval.testing import Terminal
 from ktdeval_grid.launch.forecast import finished_cells
-from ktdeval_grid.outputs import final_outputs_process
+from ktdeval_grid.outputs import final_outputs_process, tables_command
 from ktdeval_grid.outputs.final_outputs import GridEnding, make_ending
 from ktdeval_grid.outputs.final_outputs_process import make_tables
 from ktdeval_grid.state.layout import open_place
+from ktdeval_grid.state.records import GridRecord
 from ktdeval_grid.state.status import look, reader_of
 from ktdeval_grid.state.subprocess_command import own_command
 from support.figures.compare_cards import make_card, save_card
@@ -134,9 +136,10 @@ def test_an_ending_has_tables_cards_pages_and_an_index(tmp_path: Path) -> None:
 def test_an_ending_by_forks_has_the_same_files(tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     forked = tmp_path / "forked"
-    ended(alone, Commands(["view report"]), tables=["ama-1"])
+    asked: dict[str, Any] = {"tables": ["ama-1"], "pages": ["report"]}
+    ended(alone, Commands(["view report"]), **asked)
 
-    ending = ended(forked, Commands(["view report"]), may_fork=True, tables=["ama-1"])
+    ending = ended(forked, Commands(["view report"]), may_fork=True, **asked)
 
     assert ending.problems == ["report: no way"]
     assert files_of(forked / "site") == files_of(alone / "site")
@@ -147,11 +150,11 @@ def test_an_ending_by_forks_has_the_same_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "called", "pages"),
     [
-        ({}, {"compare luck", "view report"}, ["index.html", "report.html"]),
-        ({"pages": []}, {"compare luck"}, ["index.html"]),
+        ({}, {"compare luck"}, ["index.html"]),
+        ({"pages": ["report"]}, {"compare luck", "view report"}, ["index.html", "report.html"]),
     ],
 )
-def test_pages_that_the_plan_leaves_out_are_not_made(
+def test_pages_are_made_where_the_plan_asks_for_them(
     tmp_path: Path, changes: dict[str, Any], called: set[str], pages: list[str]
 ) -> None:
     commands = Commands()
@@ -195,6 +198,25 @@ def test_an_ending_that_is_made_again_takes_the_place_of_the_one_before(tmp_path
     }
 
     assert files_of(tmp_path) == [name for name in before if name not in gone]
+
+
+def test_pages_may_be_asked_for_after_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    HandMade(tmp_path, record_of(small_plan(pages=["views"])))
+    made: list[tuple[str, ...]] = []
+
+    def note(root: Path, record: GridRecord, *_: Any, **__: Any) -> GridEnding:
+        made.append(record.plan.pages)
+        return GridEnding(root / "site" / "index.html")
+
+    monkeypatch.setattr(tables_command, "make_ending", note)
+    for words in ([], ["--pages", "report,views"], ["--pages", "none"]):
+        terminal.out("grid", "tables", tmp_path, *words)
+
+    assert made == [("views",), ("report", "views"), ()]
+    refused = terminal.refusal("grid", "tables", tmp_path, "--pages", "book")
+    assert "--pages: no page 'book'; pages are report, views, or none" in refused
 
 
 # ---- in a process of its own

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs facts site fuzz public-api container lock release-check test-schemas test-llm snapshots test-all lint format floors mutants build nightly worked-example screenshots clean
+.PHONY: benchmarks since-release help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs facts site fuzz public-api container lock release-check test-schemas test-llm snapshots test-all lint format floors mutants build nightly worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
@@ -20,7 +20,7 @@ help:
 	@echo "make test-inspect ktdeval's tasks as evaluations of Inspect, with inspect-ai in an environment of its own"
 	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
 	@echo "make test-llm    quick runs of a real, very small language model on this machine, in an environment of its own: two minutes of processor time; LLM= adds the long ones: up to an hour on two busy cores"
-	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, a container, fuzzing"
+	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, Ray, a container, fuzzing, speed beside the last release"
 	@echo "make snapshots  write the snapshots of printed texts in tests again, after a meant change of wording"
 	@echo "make lint     ruff, mypy, import-linter, and what each job makes one read"
 	@echo "make mutants ROOM=trading  the stored mutants of a room, each against its killer; CHOOSE=1 draws them anew, SEED=2 others to try once, SEARCH=1 tries survivors again; without ROOM the figures of all"
@@ -36,6 +36,7 @@ help:
 	@echo "make fuzz     every parser of untrusted bytes, KTDEVAL_FUZZ_RUNS inputs each (1,000,000): hours"
 	@echo "make public-api  the snapshot of public names, which a test compares"
 	@echo "make benchmarks  every figure beside its peer, appended to benchmarks/history.md: about half an hour on an idle machine"
+	@echo "make since-release  processor time of the usual commands beside the last release's, in pairs; BASE=COMMIT for another: a minute and a half on idle cores"
 	@echo "make worked-example   the runs, tables and page of docs/worked-example.md, in ktdeval-runs/worked-example/"
 	@echo "make screenshots      the pictures of the README, in docs/images/; needs Chromium"
 	@echo "make clean    remove what these commands made"
@@ -179,6 +180,10 @@ facts: $(VENV)/.installed-dev
 # Not part of CI: figures of a busy machine say little. KTDEVAL_QLIB_PYTHON and KTDEVAL_PEERS add Qlib.
 benchmarks: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/all.py
+
+# Prints and never fails by a figure: a ratio above 1.1 is marked.
+since-release: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/since_release.py $(if $(BASE),--base $(BASE))
 
 docs: $(VENV)/.installed-dev
 	env PYTHONPATH=tests $(BIN)/python tests/support/docs/make_docs.py

@@ -1,9 +1,10 @@
-"""The paper's full grid for a thousand models and a live test beside it, on paper: the tables of
-benchmarks/README.md.
+"""The paper's full grid on paper: for a thousand models with a live test beside it, the tables of
+benchmarks/README.md; and for the ten models of a lab, those of docs/scale.md.
 
     python benchmarks/scale.py            # print the tables
-    python benchmarks/scale.py --write    # put them into benchmarks/README.md
+    python benchmarks/scale.py --write    # put them into both pages
     python benchmarks/scale.py --measure  # ask `ktdeval plan` for the calls and tokens of a step
+    python benchmarks/scale.py --lab      # ask `ktdeval plan` for a lab's grid
 
 Constants are in scale.yaml, with their sources. Nothing here asks a model.
 """
@@ -18,10 +19,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import fields
+
 from ktdeval.values import Value, from_plain, load_yaml
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"
+LAB_PAGE = HERE.parent / "docs" / "scale.md"
 CASES = ("low", "typical", "high")
 _TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -77,6 +81,28 @@ class Assumed(Value):
     site_limit_bytes: float
 
 
+class PlannedUsage(Value):
+    """What `ktdeval plan` prints for one case of a lab's grid."""
+
+    calls: float
+    input_tokens: float
+    output_tokens: float
+    cost_usd: float  #: nothing read from a prompt cache
+    cached_cost_usd: float
+
+
+class Lab(Value):
+    """The grid of a lab: the plan `ktd-fin` with these models."""
+
+    models: tuple[str, ...]
+    episodes: int
+    steps: int
+    seconds_a_call: tuple[float, ...]
+    in_flight: tuple[int, ...]  #: calls at once over the whole grid
+    worker_mib: float  #: most memory of a worker
+    planned: dict[str, PlannedUsage]  #: by case
+
+
 class Constants(Value):
     """All of scale.yaml."""
 
@@ -86,6 +112,7 @@ class Constants(Value):
     board: Board
     store: SharedStore
     assumed: Assumed
+    lab: Lab
 
 
 @dataclass(frozen=True)
@@ -254,6 +281,52 @@ def load_table(grid: Grid) -> str:
     return "\n".join(lines) + "\n"
 
 
+def lab_table(constants: Constants) -> str:
+    """Calls, tokens, dollars and hours of a lab's grid in the three cases of `ktdeval plan`."""
+    lab = constants.lab
+    cases = [lab.planned[case] for case in CASES]
+    rows = [
+        ("calls", [count(each.calls) for each in cases]),
+        ("input tokens", [count(each.input_tokens) for each in cases]),
+        ("output tokens", [count(each.output_tokens) for each in cases]),
+        ("US dollars, no cache", [count(each.cost_usd) for each in cases]),
+        ("US dollars, cached", [count(each.cached_cost_usd) for each in cases]),
+    ]
+    for seconds in lab.seconds_a_call:
+        for at_once in lab.in_flight:
+            label = f"hours at {seconds:g} s a call, {at_once} at once"
+            hours = [each.calls * seconds / at_once / 3600 for each in cases]
+            rows.append((label, [f"{each:,.1f}" for each in hours]))
+
+    lines = ["| | low | typical | high |", "|---|--:|--:|--:|"]
+    lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in rows]
+    return "\n".join(lines) + "\n"
+
+
+def lab_machine_table(constants: Constants) -> str:
+    """What the machine of a lab's grid has to bear in the typical case."""
+    lab = constants.lab
+    usage = lab.planned["typical"]
+    computing = constants.computing
+    cards = len(lab.models) * constants.assumed.masks * len(constants.steps)
+    core_s = lab.steps * computing.step_s + usage.calls * computing.call_s
+    core_s += cards * computing.card_s
+    kept = constants.kept
+    kept_bytes = lab.steps * kept.step_bytes + lab.episodes * kept.episode_bytes
+    kept_bytes += usage.calls * kept.call_bytes
+    kept_bytes += usage.output_tokens * kept.reply_bytes_a_token + cards * kept.card_bytes
+    rows = [
+        ("episodes", f"{lab.episodes:,}"),
+        ("decisions", f"{lab.steps:,}"),
+        ("cards", f"{cards:,}"),
+        ("processor, all episodes and cards", f"{core_s / 3600:,.1f} core hours"),
+        ("memory of a worker", f"{lab.worker_mib:,.0f} MiB"),
+        ("disk", size(kept_bytes)),
+    ]
+    lines = ["| | |", "|---|--:|", *(f"| {name} | {figure} |" for name, figure in rows)]
+    return "\n".join(lines) + "\n"
+
+
 def count(number: float) -> str:
     """Two or three digits of a number, with a word for its size."""
     for unit, name in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million")):
@@ -272,14 +345,24 @@ def size(number: float) -> str:
     return f"{number / 1e3:.3g} kB"
 
 
-def page() -> str:
-    """Return benchmarks/README.md with its tables computed again."""
-    grid = Grid(load())
-    tables = {"usage": usage_table(grid), "load": load_table(grid)}
-    return _TABLE.sub(
-        lambda match: match[1] + "\n" + tables[match[2]] + "\n" + match[4],
-        PAGE.read_text(encoding="utf-8"),
-    )
+def pages() -> dict[Path, str]:
+    """Return each page with its tables computed again."""
+    constants = load()
+    grid = Grid(constants)
+    tables = {
+        "usage": usage_table(grid),
+        "load": load_table(grid),
+        "lab": lab_table(constants),
+        "lab_machine": lab_machine_table(constants),
+    }
+    made = {}
+    for path in (PAGE, LAB_PAGE):
+        made[path] = _TABLE.sub(
+            lambda match: match[1] + "\n" + tables[match[2]] + "\n" + match[4],
+            path.read_text(encoding="utf-8"),
+        )
+
+    return made
 
 
 def measured_steps() -> dict[str, dict[str, list[float]]]:
@@ -305,24 +388,43 @@ def measured_steps() -> dict[str, dict[str, list[float]]]:
     return found
 
 
+def lab_command(lab: Lab) -> list[str]:
+    """Return the command that plans a lab's grid."""
+    return ["plan", "ktd-fin", "--models", ",".join(lab.models)]
+
+
+def planned_lab() -> dict[str, dict[str, float]]:
+    """Calls, tokens and dollars of a lab's grid by case, as `ktdeval plan` counts them."""
+    words = [sys.executable, "-m", "ktdeval", *lab_command(load().lab), "--json"]
+    planned = subprocess.run(words, check=True, capture_output=True, text=True)
+    total = json.loads(planned.stdout)["total"]
+    names = [field.name for field in fields(PlannedUsage)]
+    return {case: {name: total["left"][case][name] for name in names} for case in CASES}
+
+
 def main() -> None:
     """Print the tables, write them, or measure."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--write", action="store_true", help="put the tables into benchmarks/README.md"
-    )
+    parser.add_argument("--write", action="store_true", help="put the tables into their pages")
+    parser.add_argument("--lab", action="store_true", help="a lab's grid by ktdeval plan")
     parser.add_argument("--measure", action="store_true", help="calls and tokens by ktdeval plan")
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measured_steps(), indent=1))
+    elif options.lab:
+        print(json.dumps(planned_lab(), indent=1))
     elif options.write:
-        PAGE.write_text(page(), encoding="utf-8")
+        for path, text in pages().items():
+            path.write_text(text, encoding="utf-8")
     else:
-        grid = Grid(load())
+        constants = load()
+        grid = Grid(constants)
         print(usage_table(grid))
         print(load_table(grid))
+        print(lab_table(constants))
+        print(lab_machine_table(constants))
 
 
 if __name__ == "__main__":

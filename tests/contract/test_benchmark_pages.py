@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import math
+import subprocess
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from ktdeval.stores.git_commands import Git
+from ktdeval_grid.planning.plan_overrides import resolved_plan
 from support.paths import REPOSITORY
 
 BENCHMARKS = REPOSITORY / "benchmarks"
@@ -73,9 +78,75 @@ def test_the_page_is_that_of_the_kept_runs(module: Any) -> None:
     assert history.PAGE.read_text() == history.page(history.read())
 
 
-def test_the_tables_of_the_grid_on_paper_follow_from_its_constants(module: Any) -> None:
+def test_the_tables_of_the_grids_on_paper_follow_from_their_constants(module: Any) -> None:
+    for path, text in module("scale").pages().items():
+        assert path.read_text() == text
+
+
+def test_the_grid_of_a_lab_is_the_plan_that_its_page_names(module: Any) -> None:
     scale = module("scale")
-    assert scale.PAGE.read_text() == scale.page()
+    lab = scale.load().lab
+    plan = resolved_plan("ktd-fin", {"models": lab.models})
+    names = ("models", "tasks", "windows")
+    cells = math.prod(len(getattr(plan, name)) for name in names) * plan.seeds
+
+    assert cells == lab.episodes == 6_000
+    assert f"    ktdeval {' '.join(scale.lab_command(lab))}\n" in scale.LAB_PAGE.read_text()
+
+
+# ---- this tree beside another commit
+
+
+def test_a_ratio_above_the_limit_is_marked(module: Any) -> None:
+    since = module("since_release")
+    figures = module("figures")
+
+    def line(ours: float) -> str:
+        figure = figures.dearer("since", "judge", [ours, ours], ("base", [1.0, 2.0]), since.LIMIT)
+        return str(since.figure_line(figure))
+
+    assert line(1.2).endswith("0.90 × (0.60 to 1.20)  1.2 / 1.5 s")
+    assert line(2.0).endswith("2 / 1.5 s  ABOVE 1.1: give the reason in a commit")
+    skipped = figures.skipped("since", "judge", "base: ktdeval judge failed: no such command")
+    assert since.figure_line(skipped).endswith(
+        "skipped: base: ktdeval judge failed: no such command"
+    )
+
+
+def test_a_step_is_what_long_runs_take_beyond_short_ones(module: Any) -> None:
+    since = module("since_release")
+    steps = since.EPISODES * (since._STEPS - 1)
+    assert since.steps_s([1.0 + steps, 2.0], [1.0, 2.0]) == [1.0, 0.0]
+
+
+def test_the_commit_compared_with_is_the_named_one_else_the_last_release(
+    module: Any, tmp_path: Path
+) -> None:
+    since = module("since_release")
+    git = Git(tmp_path / ".git", tmp_path)
+    assert since.base_of(git, None) is None  # no history
+
+    def run(*words: str) -> str:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        done = subprocess.run(
+            ["git", *who, *words], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    run("init", "--quiet")
+    assert since.base_of(git, None) is None
+    for number in (1, 2):
+        (tmp_path / "file").write_text(str(number))
+        run("add", "file")
+        run("commit", "--quiet", "-m", "x")
+        if number == 1:
+            run("tag", "v0.1.0")
+
+    first, second = run("rev-parse", "HEAD~1"), run("rev-parse", "HEAD")
+    assert since.base_of(git, None) == first
+    assert since.base_of(git, "HEAD") == second
+    assert since.base_of(git, "no-such-commit") is None
+    assert (since.check_out(git, first, tmp_path / "tree") / "file").read_text() == "1"
 
 
 def test_the_grid_on_paper_counts_as_a_hand_does(module: Any) -> None:

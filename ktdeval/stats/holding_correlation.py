@@ -277,12 +277,21 @@ def _centred_ranks(values: FloatArray, is_known: BoolArray) -> FloatArray:
     """Return the midranks of each row's known values less their mean; 0 where unknown.
     Shape: [T, N].
     """
-    import pandas as pd  # noqa: PLC0415 - heavy, and reading a card needs no ranks
+    ranks = np.empty(values.shape)
+    for row, known in enumerate(np.where(is_known, values, np.nan)):
+        ranks[row] = _midranks(known)
 
-    known = pd.DataFrame(np.where(is_known, values, np.nan))
-    ranks = known.rank(axis=1).to_numpy()
     mean = (is_known.sum(axis=1, keepdims=True) + 1) / 2.0
     return np.where(is_known, ranks - mean, 0.0)
+
+
+def _midranks(values: FloatArray) -> FloatArray:
+    """Return the ranks of values from 1 on; equal ones share the mean of theirs. NaN where NaN."""
+    is_missing = np.isnan(values)
+    ascending = np.sort(values[~is_missing])
+    below = np.searchsorted(ascending, values, side="left")
+    up_to = np.searchsorted(ascending, values, side="right")
+    return np.where(is_missing, np.nan, (below + up_to + 1) / 2.0)
 
 
 # ---- over days

@@ -13,7 +13,6 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from ktdeval.market import FloatArray, MarketSnapshot, session_groups
 from ktdeval.values import derive_seed
@@ -43,7 +42,9 @@ class RememberedFacts:
     @cached_property
     def adjusted(self) -> FloatArray:
         """Adjusted closes, [days, assets]; a day without a bar repeats the previous close."""
-        return pd.DataFrame(self.market.adjusted_close).ffill().to_numpy()
+        closes = self.market.adjusted_close
+        rows = np.where(np.isnan(closes), 0, np.arange(len(closes))[:, np.newaxis])
+        return np.take_along_axis(closes, np.maximum.accumulate(rows, axis=0), axis=0)
 
     @cached_property
     def last_row(self) -> int:

@@ -48,7 +48,7 @@ def check_members(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
     days = raw.table.days
     member = membership(raw.members, days, raw.codes)
-    priced_columns = np.unique(table.column[table.traded]).tolist()
+    priced_columns = np.bincount(table.column[table.traded]).nonzero()[0].tolist()
     priced = {table.codes[column] for column in priced_columns}
     unpriced = np.array([code not in priced for code in raw.codes])
 

@@ -62,7 +62,8 @@ def shift_days(raw: RawMarket) -> tuple[RawMarket, int]:
     days = as_days(raw.indices["date"])
     shift = 0
     if len(days) and len(set(raw.calendars)) == 1:
-        shift = int(_shifts_in(days, np.zeros(len(days), np.int64), raw.calendars[0], 1)[0])
+        group = np.zeros(len(days), np.int64)
+        shift = int(_shifts_in(days, np.arange(len(days)), group, raw.calendars[0], 1)[0])
 
     indices = raw.indices.assign(date=raw.indices["date"] - shift * _DAY)
     return dataclasses.replace(raw, bars=bars, indices=indices), int((moved != 0).sum())
@@ -76,14 +77,18 @@ def _shifts(raw: RawMarket) -> IntArray:
     shifts = np.zeros(len(table.codes), dtype=np.int64)
     for calendar in filter(None, np.unique(raw.calendars).tolist()):
         own = raw.calendars == calendar
-        by_code = _shifts_in(table.days[table.row], table.column, calendar, len(own))
+        by_code = _shifts_in(table.days, table.row, table.column, calendar, len(own))
         shifts[own] = by_code[own]
     return shifts
 
 
-def _shifts_in(days: DayArray, group: IntArray, calendar: str, size: int) -> IntArray:
+def _shifts_in(
+    days: DayArray, row: IntArray, group: IntArray, calendar: str, size: int
+) -> IntArray:
     """Return by how many days each group is late relative to a calendar's sessions. A group is late
     if many of its days are not sessions and few of these remain after the shift. Shape: [size].
+
+    `row` and `group`: each bar's index in `days` and its group.
     """
     shifts = np.zeros(size, dtype=np.int64)
     try:
@@ -95,7 +100,7 @@ def _shifts_in(days: DayArray, group: IntArray, calendar: str, size: int) -> Int
 
     def part_off(shift: int) -> FloatArray:
         is_off = ~np.isin(days - shift * _DAY, expected)
-        return np.asarray(np.bincount(group[is_off], minlength=size) / count)
+        return np.asarray(np.bincount(group[is_off[row]], minlength=size) / count)
 
     off = part_off(0)
     if (off >= _MIN_OFF).any():
@@ -117,7 +122,7 @@ def _shifted_finding(raw: RawMarket, shifts: IntArray) -> Finding:
 def _days_of(raw: RawMarket, chosen: BoolArray) -> DayArray:
     """Return the days on which any of the chosen codes has a row."""
     table = raw.table
-    return np.asarray(table.days[np.unique(table.row[chosen[table.column]])])
+    return np.asarray(table.days[np.bincount(table.row[chosen[table.column]]).nonzero()])
 
 
 def _mismatch(own: DayArray, calendar: str) -> Finding:

@@ -381,6 +381,10 @@ class MarketSnapshot:
     def _derived(self) -> OrderedDict[tuple[int, str], Any]:
         return OrderedDict()
 
+    def forget_figures(self) -> None:
+        """Release the figures that views have derived; a view that needs them derives them again."""
+        self._derived.clear()
+
     def share(self, cache: ArrayCache) -> None:
         """Keep arrays derived from this snapshot in a cache that all processes share. The
         snapshot's `id` must match its content. A modified copy of the snapshot has no cache.
@@ -472,7 +476,7 @@ class MarketSnapshot:
         return MarketView(self, day)
 
 
-_MAX_DERIVED = 1 << 18  # cap on cached figures, in assets times days; each figure is a few numbers
+_MAX_DERIVED = 1 << 17  # cap on cached figures, in assets times days; each figure is a few numbers
 
 
 def _read_only(array: FloatArray) -> FloatArray:

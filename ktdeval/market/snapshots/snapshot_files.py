@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -90,8 +91,8 @@ def read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float
     """
     table = read_table(folder / INDICES)
     codes = np.array(table["code"].to_pylist(), dtype=object)
-    dates = table["date"].to_numpy().astype("datetime64[D]")
-    levels = table["close"].to_numpy().astype(np.float64)
+    dates = _numbers(table["date"].cast(pa.date32()).cast(pa.int32())).astype("datetime64[D]")
+    levels = _numbers(table["close"].cast(pa.float64()))
     indices = {}
 
     for code in sorted(set(codes)):
@@ -105,3 +106,11 @@ def read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float
         indices[code] = np.ascontiguousarray(levels[rows])
 
     return indices
+
+
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Return a column of numbers without missing ones. Arrow's own `to_numpy` imports pandas, which
+    takes longer than reading a stored market.
+    """
+    parts = [np.from_dlpack(chunk) for chunk in column.chunks]
+    return np.concatenate(parts) if parts else np.empty(0)

@@ -462,13 +462,12 @@ def members_by_bars(bars: pd.DataFrame) -> pd.DataFrame:
     Thus membership does not reveal whether an asset will trade again.
     """
     code = pd.Categorical(bars["code"])
-    date = as_days(bars["date"])
-    days = np.unique(date)
-    keys = np.unique(
-        code.codes[code.codes >= 0] * np.int64(len(days))
-        + np.searchsorted(days, date[code.codes >= 0])
-    )
-    column, row = np.divmod(keys, len(days))
+    rows, days = pd.factorize(as_days(bars["date"]), sort=True)
+    days = np.asarray(days, dtype="datetime64[D]")
+    known = (code.codes >= 0) & (rows >= 0)
+    has_bar = np.zeros((len(code.categories), len(days)), dtype=np.bool_)
+    has_bar[code.codes[known], rows[known]] = True
+    column, row = np.nonzero(has_bar)
     starts = np.flatnonzero(
         np.append(True, (np.diff(column) > 0) | (np.diff(row) > SILENT_DAYS + 1))
     )

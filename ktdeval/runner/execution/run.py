@@ -473,6 +473,9 @@ def _execute_episodes(run: PreparedRun) -> RunResult:
     carded = {spec.task for spec in run.plan.specs if run.folder.is_complete(spec)}
     tasks = [task for task in run.plan.tasks.values() if task.name in carded]
     run.access.flush()
+    if run.snapshot is not None:
+        run.snapshot.forget_figures()  # prompts need them, cards don't
+
     cards = write_cards(run.folder, tasks, run.snapshot, run.plugins, errors)
 
     return RunResult(run.folder.path, tuple(cards), failed, len(run.plan.specs), run.stop.reason)

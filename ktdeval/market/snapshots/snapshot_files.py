@@ -92,7 +92,7 @@ def read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float
     table = read_table(folder / INDICES)
     codes = np.array(table["code"].to_pylist(), dtype=object)
     dates = _numbers(table["date"].cast(pa.date32()).cast(pa.int32())).astype("datetime64[D]")
-    levels = _numbers(table["close"].cast(pa.float64()))
+    levels = _numbers(table["close"].cast(pa.float64()).fill_null(np.nan))
     indices = {}
 
     for code in sorted(set(codes)):

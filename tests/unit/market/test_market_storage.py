@@ -309,7 +309,7 @@ def test_unreadable_folders_are_one_clear_line(snapshot: MarketSnapshot, tmp_pat
             folder / f"{table}.parquet"
         )
         with pytest.raises(
-            DataError, match="can't read the snapshot: could not convert string to float: 'ten'"
+            DataError, match="can't read the snapshot: .*string.*'ten'"
         ):
             load_snapshot(folder)
 

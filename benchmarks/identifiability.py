@@ -1,5 +1,5 @@
 """What masked payloads give away to a perfect memory, and what each coarsening costs: the tables of
-docs/identifiability.md and identifiability_tables.md.
+docs/certificate.md and identifiability_tables.md.
 
     python benchmarks/identifiability.py [--data FOLDER] [--probes 200] [--steps 40] [--seed 0]
         [--tables fields,channels,masks,single]

@@ -6,7 +6,7 @@
 
 States are those that built-in models were shown on synthetic markets. A reason is one claim of
 `process_templates.csv` about such a state, with up to two sentences that claim nothing before or
-after it. `--write` writes `process_scores.csv`, which docs/rationale.md prints. `--runs`
+after it. `--write` writes `process_scores.csv`, which docs/metrics.md prints. `--runs`
 prints the process metrics of the runs in a folder next to their selection.
 """
 
@@ -576,7 +576,7 @@ def share_text(part: int, n: int) -> str:
 
 
 def table_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of docs/rationale.md: by kind over all parts, by part, by language."""
+    """Return the table of docs/metrics.md: by kind over all parts, by part, by language."""
     lines = [
         "| claims | `wrong`: precision | `wrong`: recall | `right`: precision | `right`: recall |",
         "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""For how many days the rebased tasks hide the day: the table of docs/identifiability.md, and what
+"""For how many days the rebased tasks hide the day: the table of docs/certificate.md, and what
 coarser figures and figures relative to the day's stocks would hide.
 
     python benchmarks/rebased_days.py --data FOLDER [--episodes 120] [--tried 40] [--rows 20]

@@ -1,4 +1,4 @@
-"""docs/rationale.md prints the measured counts."""
+"""docs/metrics.md prints the measured counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ktdeval.values import csv_rows
 from support.paths import REPOSITORY
 
-PAGE = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs/metrics.md").read_text(encoding="utf-8")
 BENCHMARKS = REPOSITORY / "benchmarks"
 NOW = csv_rows(BENCHMARKS / "process_scores.csv")
 FIRST_LOOK = csv_rows(BENCHMARKS / "process_scores_first_look.csv")

@@ -330,8 +330,8 @@ def test_the_names_of_the_real_market_raise_no_false_alarms(shared_data: Path) -
 @pytest.mark.slow
 def test_the_figures_in_the_docs_match_measurements(repository: Path) -> None:
     table = figures()
-    assert table in (repository / "docs" / "rationale.md").read_text(encoding="utf-8"), (
-        f"docs/rationale.md should hold:\n{table}"
+    assert table in (repository / "docs" / "comparison.md").read_text(encoding="utf-8"), (
+        f"docs/comparison.md should hold:\n{table}"
     )
 
 
@@ -371,7 +371,7 @@ def test_fresh_sentences_are_found_at_the_documented_rates() -> None:
 
     assert len({row["text"] for row in rows}) == len(rows) >= 500
 
-    text = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs/comparison.md").read_text(encoding="utf-8")
     by_row = []
 
     for row in rows:
@@ -410,7 +410,7 @@ def test_fresh_sentences_are_found_at_the_documented_rates() -> None:
 # ==== the second stage: nearest planted sentence, whatever the encoder
 
 
-MODEL = "KTDEVAL_EMBEDDING_MODEL"  # folder of a model to measure; see docs/rationale.md
+MODEL = "KTDEVAL_EMBEDDING_MODEL"  # folder of a model to measure; see docs/comparison.md
 PARAPHRASES = [
     line
     for line in (FOLDER / "rationale_paraphrased.txt").read_text(encoding="utf-8").splitlines()
@@ -548,12 +548,12 @@ def row(name: str, linter: SimilarityLinter | RationaleLinter) -> str:
 
 @pytest.mark.slow
 def test_the_figures_of_the_second_stage_in_the_docs_match_measurements(repository: Path) -> None:
-    text = (repository / "docs" / "rationale.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "comparison.md").read_text(encoding="utf-8")
     for expected in (
         row("first stage alone", RationaleLinter(MARKET)),
         row("letter groups", SimilarityLinter(NgramEncoder())),
     ):
-        assert expected in text, f"docs/rationale.md should hold:\n{expected}"
+        assert expected in text, f"docs/comparison.md should hold:\n{expected}"
 
 
 def test_a_model_of_ones_own_is_measured() -> None:

@@ -1,7 +1,7 @@
 """Lifecycle events of positions: expiry, exercise and assignment of options, corporate actions,
 financing and settlement.
 
-`docs/qfinzero-rules.md` describes the rules. Options deliver physically, long and short alike (OCC
+`docs/qfinzero.md` describes the rules. Options deliver physically, long and short alike (OCC
 Rule 805), even if the account can't carry the shares, and the premium becomes part of the cost of
 the shares (IRS Publication 550). For splits of a whole number for one, options are adjusted as OCC
 does; for other splits, they are closed in cash. Interest and fees are simple between closes, on

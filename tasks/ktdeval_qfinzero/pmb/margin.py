@@ -247,7 +247,7 @@ def portfolio_requirements(portfolio: Portfolio, rules: MarginRules) -> MarginRe
 
     for stock in portfolio.of_kind("STOCK"):
         stock_initial, stock_maintenance = _stock_e4(stock, portfolio.type, rules)
-        # docs/qfinzero-rules.md: initial is never less than maintenance.
+        # docs/qfinzero.md: initial is never less than maintenance.
         initial += max(stock_initial, stock_maintenance)
         maintenance += stock_maintenance
 

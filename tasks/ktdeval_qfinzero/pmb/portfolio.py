@@ -1,5 +1,5 @@
 """Holdings at given prices, the holdings after trades, and the margin of options on one underlying
-(`docs/qfinzero-rules.md`).
+(`docs/qfinzero.md`).
 
 Options are margined by strategy, following FINRA Rule 4210(f)(2) and the Cboe Margin Manual. As in
 the published formulas, requirements here include the market value of short options and exclude the
@@ -148,7 +148,7 @@ def cash_account_groups(
 
 
 def _cash_secured(put: _ShortLot) -> MarginGroup:
-    # docs/qfinzero-rules.md, CASH_SECURED: the whole strike
+    # docs/qfinzero.md, CASH_SECURED: the whole strike
     required = put.qty * CONTRACT_SIZE * put.contract.strike_e4
     return MarginGroup("CASH_SECURED", ((put.contract, -put.qty),), required)
 
@@ -240,7 +240,7 @@ def _spread_pairs(
     for lot in shorts:
         sold = lot.contract
         for bought in longs:
-            # docs/qfinzero-rules.md, SPREAD: no long option expires before the short ones.
+            # docs/qfinzero.md, SPREAD: no long option expires before the short ones.
             if bought.right != sold.right or bought.expiry < sold.expiry:
                 continue
 

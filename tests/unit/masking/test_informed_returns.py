@@ -86,8 +86,8 @@ def test_a_file_of_returns_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_pages_have_the_tables_of_the_file() -> None:
-    assert table(ROWS, SHOWN, ("first_listed", "momentum", "random")) in page("identifiability.md")
-    assert table(ROWS, REBASED, ("momentum", "random")) in page("identifiability.md")
+    assert table(ROWS, SHOWN, ("first_listed", "momentum", "random")) in page("certificate.md")
+    assert table(ROWS, REBASED, ("momentum", "random")) in page("certificate.md")
     assert table(ROWS, HIDDEN, ("first_listed", "random")) in page("masks.md")
 
 
@@ -112,7 +112,7 @@ def test_sentences_of_the_pages_have_the_figures_of_the_file() -> None:
 def test_sentences_of_the_pages_are_true_of_the_file() -> None:
     least = earned(ROWS, HEADLINE, "informed, cash")
     most = earned(ROWS, HEADLINE, FORESIGHT)
-    text = words(page("identifiability.md"))
+    text = words(page("certificate.md"))
     assert f"In the headline task this is {100 * least.mean / most.mean:.0f} % of the bound" in text
 
     # in blinded_memory_only the best of the attackers earns what chance does

@@ -50,7 +50,7 @@ def test_curve_of_the_page_is_what_the_benchmark_printed(
     words: str,
     row: tuple[str, str],
 ) -> None:
-    page = (repository / "docs" / "identifiability.md").read_text()
+    page = (repository / "docs" / "certificate.md").read_text()
     found = re.search(rf"^\|[^|]*{re.escape(words)}\| \d+ \|(.*)\|$", page, re.MULTILINE)
     assert found is not None
     assert [cell.strip() for cell in found[1].split("|")] == printed[row]

@@ -19,7 +19,13 @@ from support.docs.docs_nav import nav_pages
 from support.docs.docs_packages import FOLDER, brought_in, package_pages
 from support.docs.docs_pictures import hashes, recorded_hashes
 from support.docs.docs_project import folders_of, makefile, upper_bounds
-from support.docs.docs_prose import links, long_sentences, problem_of_link, word_count
+from support.docs.docs_prose import (
+    links,
+    long_sentences,
+    problem_of_link,
+    repeated_phrases,
+    word_count,
+)
 from support.docs.make_docs import generated_pages
 from support.paths import REPOSITORY
 
@@ -32,6 +38,8 @@ WRITTEN = sorted(
     - set(FOLDER.glob("*.md"))
     - set((DOCS / "reference").glob("*.md"))
 )
+#: A changelog repeats what pages say
+REPEATING = {FOLDER / "changelog.md"}
 
 
 def name_of(path: Path) -> str:
@@ -83,6 +91,13 @@ def test_no_sentence_has_more_than_40_words() -> None:
             found.append(f"{name_of(page)}: {word_count(sentence)} words: {sentence}")
 
     assert found == []
+
+
+def test_no_page_repeats_another() -> None:
+    """Leave a sentence on one page, and link to it from the other."""
+    pages = {name_of(path): _text(path) for path in DOCS.rglob("*.md") if path not in REPEATING}
+    assert len(pages) > 50
+    assert repeated_phrases(pages) == []
 
 
 # ---- generated parts

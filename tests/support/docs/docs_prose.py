@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from support.paths import REPOSITORY
 
 MAX_WORDS = 40  # of a sentence
+PHRASE_WORDS = 12
+"""Words of a phrase that two pages may not share."""
 #: Pages that show code to authors of plugins
 AUTHOR_PAGES = ("CONTRIBUTING.md", "docs/plugins.md")
 
@@ -147,6 +149,30 @@ def paragraphs(text: str) -> list[str]:
             found[-1].append(words)
 
     return [" ".join(lines) for lines in found if lines]
+
+
+# ---- repetitions
+
+
+def repeated_phrases(pages: Mapping[str, str]) -> list[str]:
+    """Return each run of `PHRASE_WORDS` words that the prose of two pages has, with their names."""
+    first_page: dict[str, str] = {}
+    found = []
+    for name, text in pages.items():
+        for phrase in _phrases(text):
+            other = first_page.setdefault(phrase, name)
+            if other != name:
+                found.append(f"{other}, {name}: {phrase}")
+
+    return found
+
+
+def _phrases(text: str) -> Iterator[str]:
+    """Yield the runs of words of each paragraph; what is code counts as no word."""
+    for paragraph in paragraphs(text):
+        words = [word for word in re.findall(r"[\w%.+-]+", paragraph.lower()) if word != "code"]
+        for start in range(len(words) - PHRASE_WORDS + 1):
+            yield " ".join(words[start : start + PHRASE_WORDS])
 
 
 # ---- links of a page

@@ -305,9 +305,10 @@ def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: M
 
     from ktdeval.runner.plans.data_source import store_snapshot
 
-    _print_summary(store_snapshot(plugins, spec.name, args, out), out)
+    stored = store_snapshot(plugins, spec.name, args, out)
+    _print_summary(stored, out)
     if provider_kind(spec) == "imported":
-        _warn(out)
+        _warn(stored, out)
 
     return 0
 
@@ -359,12 +360,11 @@ def _print_summary(stored: MarketSnapshot, out: Path) -> None:
         click.echo(f"note: {note}")
 
 
-def _warn(out: Path) -> None:
-    """Print warnings about the data in a snapshot."""
+def _warn(stored: MarketSnapshot, out: Path) -> None:
+    """Print warnings about the data in a snapshot that was just stored."""
     from ktdeval.market.checks.quality import check, raw_from_snapshot
-    from ktdeval.market.snapshots.storage import load_snapshot
 
-    findings = check(raw_from_snapshot(load_snapshot(out)))
+    findings = check(raw_from_snapshot(stored))
     warnings = [finding for finding in findings if finding.level == "warning"]
     print_findings(warnings)
     if warnings:
@@ -382,8 +382,9 @@ def _fetch(
     from ktdeval.runner.plans.snapshot_recipe import RECIPE, fetch_snapshot
 
     query = _pin_query(spec, args, out)
-    _print_summary(fetch_snapshot(plugins, spec.name, query, out, expected), out)
-    _warn(out)
+    stored = fetch_snapshot(plugins, spec.name, query, out, expected)
+    _print_summary(stored, out)
+    _warn(stored, out)
     click.echo(f"the recipe is {out / RECIPE}, the vendor's answers are in {query['answers']}")
 
 

@@ -103,6 +103,9 @@ def price_steps_near(table: BarTable, jump: BoolArray) -> dict[int, tuple[int, i
     stays constant. Keys are rows of jumps; values are the row of the nearby bar and the row before
     it.
     """
+    if not jump.any():
+        return {}
+
     now, before = last_bars(table)
     moves = np.log(table["close"][now] / table["close"][before])
     steps = np.log(table["factor"][now] / table["factor"][before])

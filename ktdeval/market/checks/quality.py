@@ -162,7 +162,8 @@ def _check_ends(raw: RawMarket) -> Iterator[Finding]:
     is_settled = was_settled or raw.delisting_returns is not None
     table = raw.table
     rows = np.full(len(table.codes), -1)
-    np.maximum.at(rows, table.column[table.traded], table.row[table.traded])
+    # rows are in the order of days: the last assignment to a code wins
+    rows[table.column[table.traded]] = table.row[table.traded]
     ended = []
     for column in np.flatnonzero((rows >= 0) & (rows < len(table.days) - 1)).tolist():
         later = table.days[rows[column] + 1 :]

@@ -289,7 +289,11 @@ def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Cate
         return change(str(text))
 
     texts = pd.Categorical(column).map(change_code, na_action=None)
-    values = pd.Categorical(texts).remove_unused_categories()
+    values = pd.Categorical(texts)
+    used = np.bincount(values.codes[values.codes >= 0], minlength=len(values.categories))
+    if not used.all():
+        values = values.remove_unused_categories()
+
     return values.reorder_categories(sorted(values.categories))
 
 

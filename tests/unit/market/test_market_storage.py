@@ -308,7 +308,7 @@ def test_unreadable_folders_are_one_clear_line(snapshot: MarketSnapshot, tmp_pat
         pd.read_parquet(folder / f"{table}.parquet").assign(close="ten").to_parquet(
             folder / f"{table}.parquet"
         )
-        with pytest.raises(DataError, match="can't read the snapshot: .*string.*'ten'"):
+        with pytest.raises(DataError, match=r"can't read the snapshot: .*string.*'ten'"):
             load_snapshot(folder)
 
         (folder / f"{table}.parquet").write_bytes(whole)

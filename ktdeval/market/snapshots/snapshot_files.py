@@ -92,7 +92,7 @@ def read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float
     table = read_table(folder / INDICES)
     codes = np.array(table["code"].to_pylist(), dtype=object)
     dates = _numbers(table["date"].cast(pa.date32()).cast(pa.int32())).astype("datetime64[D]")
-    levels = _numbers(table["close"].cast(pa.float64()).fill_null(np.nan))
+    levels = _numbers(table["close"].cast(pa.float64()))
     indices = {}
 
     for code in sorted(set(codes)):
@@ -109,8 +109,11 @@ def read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float
 
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return a column of numbers without missing ones. Arrow's own `to_numpy` imports pandas, which
-    takes longer than reading a stored market.
+    """Return a column of numbers; a missing one becomes NaN. Arrow's own `to_numpy` imports pandas,
+    which takes longer than reading a stored market.
     """
+    if column.null_count:
+        return np.asarray(column.to_numpy())
+
     parts = [np.from_dlpack(chunk) for chunk in column.chunks]
     return np.concatenate(parts) if parts else np.empty(0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypedDict
 
 from ktdeval.values import JsonValue, to_object
@@ -23,10 +23,11 @@ class Standing(TypedDict):
     alpha_rank: int | None
     tie: int | None  #: the card's tie group by the figure that determines ranks
     alpha_tie: int | None
-    shared_rank: int | None  #: best rank in the card's tie group; its own rank if it has no group
-    worst_rank: int | None  #: worst rank in the card's tie group; its own rank if it has no group
+    shared_rank: int | None  #: best place in the card's tie group; its own rank if it has no group
+    worst_rank: int | None  #: worst place in the card's tie group; its own rank if it has no group
     tied_with: int  #: number of other ranked cards in its tie group
-    #: ranks in the card's tie group, such as `1, 3` or `1–4, 6`; empty if it has no rank
+    #: places of the card's tie group, such as `1, 3` or `1–4, 6`; empty if it has no rank. Four cards
+    #: that share rank 37 have the places 37 to 40
     group_ranks: str
     shared_alpha_rank: int | None  #: like `shared_rank`, by selection alpha
     worst_alpha_rank: int | None
@@ -96,11 +97,11 @@ def place_cards(
     `why` lists the reasons why each card is unranked. `ranks` are the ranks by the division's
     figure and by selection alpha, and `ties` are the tie groups for these two.
     """
-    own = _group_ranks(ranks[0], ties[0])
-    alpha = _group_ranks(ranks[1], ties[1])
+    places = _group_places(ranks[0], ties[0])
+    alpha_places = _group_places(ranks[1], ties[1])
+    tied_with = _tied_with(ranks[0], ties[0])
+    alpha_tied_with = _tied_with(ranks[1], ties[1])
     for card, reasons in enumerate(why):
-        group = own[card]
-        alpha_group = alpha[card]
         yield {
             "ranked": ranks[0][card] is not None,
             "why": reasons,
@@ -108,14 +109,14 @@ def place_cards(
             "alpha_rank": ranks[1][card],
             "tie": ties[0][card],
             "alpha_tie": ties[1][card],
-            "shared_rank": min(group, default=None),
-            "worst_rank": max(group, default=None),
-            "tied_with": max(0, len(group) - 1),
-            "group_ranks": ranks_words(group),
-            "shared_alpha_rank": min(alpha_group, default=None),
-            "worst_alpha_rank": max(alpha_group, default=None),
-            "alpha_tied_with": max(0, len(alpha_group) - 1),
-            "alpha_group_ranks": ranks_words(alpha_group),
+            "shared_rank": min(places[card], default=None),
+            "worst_rank": max(places[card], default=None),
+            "tied_with": tied_with[card],
+            "group_ranks": ranks_words(places[card]),
+            "shared_alpha_rank": min(alpha_places[card], default=None),
+            "worst_alpha_rank": max(alpha_places[card], default=None),
+            "alpha_tied_with": alpha_tied_with[card],
+            "alpha_group_ranks": ranks_words(alpha_places[card]),
         }
 
 
@@ -132,30 +133,37 @@ def standing_fields(row: Row) -> dict[str, JsonValue]:
     return to_object({name: value for name, value in row.items() if name in names})
 
 
-def _group_ranks(ranks: Ranks, ties: Ranks) -> list[list[int]]:
-    """Return the ranks in each row's tie group. A row without a group has only its own rank, and a
-    row without a rank has none.
+def _group_places(ranks: Ranks, ties: Ranks) -> list[set[int]]:
+    """Return the places of each row's tie group. A row without a group has only its own rank, and a
+    row without a rank has no place.
     """
-    ranks_of_group: dict[int, list[int]] = defaultdict(list)
+    sharing = Counter(rank for rank in ranks if rank is not None)
+    places_of_group: dict[int, set[int]] = defaultdict(set)
     for rank, tie in zip(ranks, ties, strict=True):
         if rank is not None and tie is not None:
-            ranks_of_group[tie].append(rank)
+            places_of_group[tie].update(range(rank, rank + sharing[rank]))
 
-    groups: list[list[int]] = []
+    places: list[set[int]] = []
     for rank, tie in zip(ranks, ties, strict=True):
         if rank is None:
-            groups.append([])
+            places.append(set())
         elif tie is None:
-            groups.append([rank])
+            places.append({rank})
         else:
-            groups.append(ranks_of_group[tie])
+            places.append(places_of_group[tie])
 
-    return groups
+    return places
 
 
-def ranks_words(ranks: Sequence[int]) -> str:
-    """Return ranks as text: a dash only between ranks that follow each other, since a tie group
-    need not have the ranks between its best and its worst.
+def _tied_with(ranks: Ranks, ties: Ranks) -> list[int]:
+    """Return the number of other ranked cards in each row's tie group."""
+    members = Counter(tie for rank, tie in zip(ranks, ties, strict=True) if None not in (rank, tie))
+    return [max(0, members[tie] - 1) for tie in ties]
+
+
+def ranks_words(ranks: Iterable[int]) -> str:
+    """Return places as text: a dash only between places that follow each other, since a tie group
+    need not have the places between its best and its worst.
 
     Example:
         ranks_words([3, 1, 5, 4])  # "1, 3–5"

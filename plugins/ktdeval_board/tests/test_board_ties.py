@@ -299,6 +299,38 @@ def test_a_tie_group_shares_its_best_rank_also_where_others_stand_between() -> N
     assert [row["alpha_group_ranks"] for row in shared] == words
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.none() | st.integers(1, 3)), min_size=1, max_size=12)
+)
+def test_a_tie_group_has_the_places_that_its_cards_share(
+    cards: list[tuple[int, int | None]],
+) -> None:
+    """Cards of equal figures share as many places as they are: counted in the sorted list."""
+    figures = sorted((figure for figure, _ in cards), reverse=True)
+    places = {
+        figure: {place for place, other in enumerate(figures, 1) if other == figure}
+        for figure in figures
+    }
+    ranks = [min(places[figure]) for figure, _ in cards]
+    ties = [tie for _, tie in cards]
+    rows = place_cards([[] for _ in cards], (ranks, ranks), (ties, ties))
+
+    for row, (own, tie) in zip(rows, cards, strict=True):
+        members = [figure for figure, other in cards if tie is not None and other == tie]
+        shared = {place for figure in members for place in places[figure]} or {min(places[own])}
+
+        assert (row["shared_rank"], row["worst_rank"]) == (min(shared), max(shared))
+        assert row["group_ranks"] == ranks_words(shared)
+        assert row["tied_with"] == max(0, len(members) - 1)
+
+
+def test_forty_tied_cards_of_which_the_last_four_are_equal_have_the_places_to_forty() -> None:
+    ranks = [*range(1, 37), 37, 37, 37, 37]
+    ties = [1] * 40
+    rows = list(place_cards([[] for _ in ranks], (ranks, ranks), (ties, ties)))
+    assert {row["group_ranks"] for row in rows} == {"1–40"}
+
+
 @pytest.mark.parametrize(
     ("ranks", "words"),
     [([], ""), ([3], "3"), ([1, 3], "1, 3"), ([2, 1, 3], "1–3"), ([1, 2, 2, 5], "1–2, 5")],

@@ -123,10 +123,10 @@ kt.columns = (() => {
           : kt.format.cell(null, "", "selection alpha is not defined"),
       );
     const above = facts.noAlpha.filter((rank) => rank < row.shared_rank).length;
-    // Of a rank that was tested for ties and one that was not, the difference says nothing.
-    const isAlike = (row.tie === null) === (row.alpha_tie === null);
-    const gain = isAlike ? row.shared_rank - above - row.shared_alpha_rank : 0;
-    const same = isAlike ? "the same as by return" : "not compared with that by return";
+    // Where one of the two ranks was not tested for ties, their difference says nothing.
+    const isTested = row.tie !== null && row.alpha_tie !== null;
+    const gain = isTested ? row.shared_rank - above - row.shared_alpha_rank : 0;
+    const same = isTested ? "the same as by return" : "not compared with that by return";
     const words =
       gain === 0
         ? same

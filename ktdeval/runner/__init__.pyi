@@ -36,10 +36,13 @@ from ktdeval.runner.models.model_connection import (
 from ktdeval.runner.models.model_readiness import why_not_asked as why_not_asked
 from ktdeval.runner.plans.additional_models import (
     own_model as own_model,
-    split_model as split_model,
     with_address as with_address,
 )
-from ktdeval.runner.plans.config import RunConfig as RunConfig, load_config as load_config
+from ktdeval.runner.plans.config import (
+    RunConfig as RunConfig,
+    load_config as load_config,
+    split_model as split_model,
+)
 from ktdeval.runner.plans.data_source import (
     cache_folder as cache_folder,
     open_market as open_market,

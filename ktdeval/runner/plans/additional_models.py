@@ -16,9 +16,8 @@ from ktdeval.errors import ConfigError, KtdevalError, UsageError
 from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.plans.config import RunConfig
+from ktdeval.runner.plans.config import RunConfig, split_model
 from ktdeval.task_api.episode_spec import FurtherModel
-from ktdeval.values.config_options import parse_assignments
 from ktdeval.values.strict_json import JsonValue
 
 
@@ -135,16 +134,6 @@ def _further_model(asked_as: str, own: Model, config: RunConfig, plugins: Plugin
 
     args |= traits.recorded_args
     return RunModel(FurtherModel(asked_as, name, args), model, _model_price(name, model, config))
-
-
-def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
-    """Return the name and parameters of `PROVIDER/NAME(option=value,…)`. Raises UsageError if a
-    parameter has no value.
-    """
-    name, parenthesis, rest = text.partition("(")
-    if not parenthesis or not rest.endswith(")"):
-        return text, {}
-    return name, parse_assignments([rest[:-1]], text)
 
 
 def _shared_args(

@@ -12,19 +12,30 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT
 from ktdeval.registry.task_settings import EXECUTIONS
-from ktdeval.values.config_options import build, check_plain, option, split_list
+from ktdeval.values.config_options import (
+    build,
+    check_plain,
+    option,
+    parse_assignments,
+    split_list,
+)
 from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
 from ktdeval.values.yamlio import load_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ktdeval.values.strict_json import JsonValue
+
 
 @dataclass(frozen=True)
 class RunConfig:
     """Options of `ktdeval run`. Field names are option names, with dashes for underscores."""
 
-    model: str = option(help="model to evaluate, PROVIDER/NAME (see `ktdeval list models`)")
+    model: str = option(
+        help="model to evaluate, PROVIDER/NAME or PROVIDER/NAME(option=value,…) (see `ktdeval list"
+        " models`)"
+    )
     tasks: tuple[str, ...] = option(help="tasks, groups or globs (see `ktdeval list tasks`)")
     agent: str = option("react", help="agent scaffold around the model (see `ktdeval list agents`)")
     model_args: Parameters = option(factory=dict, help="parameters of the model")
@@ -243,12 +254,34 @@ class RunConfig:
         for path, problem in faults_in(self):
             raise ConfigError(f"--{path.lstrip('.').replace('_', '-')}: expected {problem}")
 
+        self._take_parameters("model")
+        self._take_parameters("agent")
         self._choose_settings()
         if self.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", self.mask_key):
             raise ConfigError(
                 "--mask-key: expected 32 hexadecimal digits (0-9, a-f) as a card has them, was"
                 f" {self.mask_key[:40]!r}"
             )
+
+    def _take_parameters(self, kind: Literal["model", "agent"]) -> None:
+        """Split `NAME(option=value,…)`, as boards and grids write a model or an agent, into name and
+        parameters. Other parentheses are part of the name.
+        """
+        text = str(getattr(self, kind))
+        if "=" not in text.partition("(")[2]:
+            return
+
+        name, args = split_model(text)
+        given = getattr(self, f"{kind}_args")
+        for key, value in args.items():
+            if given.get(key, value) != value:
+                raise ConfigError(
+                    f"--{kind} {text}: {key} is {value!r} here, and {given[key]!r} in"
+                    f" --{kind}-args; give one of them"
+                )
+
+        object.__setattr__(self, kind, name)
+        object.__setattr__(self, f"{kind}_args", {**given, **args})
 
     def _choose_settings(self) -> None:
         """Replace each task with the variant that `set` selects; records treat variants as separate
@@ -277,6 +310,16 @@ class RunConfig:
 
         object.__setattr__(self, "tasks", tuple(tasks))
         object.__setattr__(self, "set", {})
+
+
+def split_model(text: str) -> tuple[str, dict[str, JsonValue]]:
+    """Return the name and parameters of `PROVIDER/NAME(option=value,…)`. Raises UsageError if a
+    parameter has no value.
+    """
+    name, parenthesis, rest = text.partition("(")
+    if not parenthesis or not rest.endswith(")"):
+        return text, {}
+    return name, parse_assignments([rest[:-1]], text)
 
 
 #: values of `--set` by name

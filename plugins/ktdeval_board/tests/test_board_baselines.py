@@ -19,7 +19,8 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.market import with_id
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.testing import on_each_row
+from ktdeval.runner import RunConfig
+from ktdeval.testing import not_empty, on_each_row
 from ktdeval.values import JsonValue, to_plain
 from ktdeval_board.baselines import (
     MAX_FACTORS,
@@ -48,6 +49,7 @@ from support.board.board_runs import (
     tree,
     withdraw,
 )
+from support.paths import REPOSITORY
 
 _BASELINES = (leaderboard, "--on", TODAY, "baselines")
 
@@ -337,3 +339,10 @@ def test_question_board_without_a_market_has_no_snapshot_window_or_mask(
     assert row["ranked"]
     assert not (tmp_path / "site/market.html").exists()
     assert not re.search("snapshot|window|mask", json.dumps(row))
+
+
+def test_a_baseline_as_a_board_prints_it_runs() -> None:
+    rules = load_rules(REPOSITORY / "leaderboards" / "practice")
+    for baseline in not_empty(rules.baselines):
+        found = RunConfig(baseline.words, tasks=("blinded_open_research",))
+        assert baseline.is_of(found.model, found.model_args)

@@ -80,12 +80,16 @@ fees=without, day= (see portfolio.js). */
           ...new Set(cards.flatMap((card) => (card.table ? card.table.columns.slice(0, 3) : []))),
         ].map((name) => [name, board.metrics[name]?.title || kt.words(name)]);
     const shown = [...columns, ...scores];
+    // Systems of one model differ in parameters, such as doses of a memory.
+    const systems = new Set(cards.map(({row}) => row?.label).filter(Boolean));
+    const system = ["System", ({row}) => row?.label || format.NONE];
     const isRanked = ({row}) => row?.ranked;
     return table(
       "Cards of this model",
       cards,
       [
         ["Division", (card) => divisionCell(card, card === chosen)],
+        ...(systems.size > 1 ? [system] : []),
         ["Agent", ({agent, row}) => [agent, row?.settings ? small(` ${row.settings}`) : null]],
         [right("Rank"), (card) => (isRanked(card) ? kt.rankRange(card.row) : noRank(card))],
         [
@@ -151,7 +155,9 @@ fees=without, day= (see portfolio.js). */
       ...entry.labels.map((label) => kt.labelChip(label)),
       row?.baseline ? kt.chip(`baseline: ${row.baseline}`, "base") : null,
     ];
+    const {name} = entry.card.model;
     const lead = [
+      row && row.label !== name ? row.label : null,
       entry.ranked && entry.ranks.all ? `Rank: ${kt.rankWords(entry.ranks.all)}` : "Not ranked",
       entry.ranked && known(entry.ranks.all?.alpha_rank)
         ? `α-rank ${kt.alphaRange(entry.ranks.all)}`

@@ -100,6 +100,17 @@ def test_no_page_repeats_another() -> None:
     assert repeated_phrases(pages) == []
 
 
+def test_every_page_has_a_line_of_search_words() -> None:
+    """A few words of somebody who doesn't know ktdeval's own; both searches read the line."""
+    lacking = []
+    for path in not_empty(sorted(DOCS.rglob("*.md"))):
+        lines = re.findall(r"^(?:Search words: |搜索词：)(.+)$", _text(path), re.MULTILINE)
+        if path not in REPEATING and [len(re.split("[,、]", line)) > 2 for line in lines] != [True]:
+            lacking.append(name_of(path))
+
+    assert lacking == []
+
+
 # ---- generated parts
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import tomllib
+from collections import Counter
 
 import pytest
 from click.testing import CliRunner
@@ -13,11 +14,13 @@ from click.testing import CliRunner
 from ktdeval.cli.main import cli
 from ktdeval.errors import UsageError
 from ktdeval.testing import Terminal
+from ktdeval.values import load_yaml
 from ktdeval_mcp.command import mcp
-from ktdeval_mcp.docs_search import docs_sections, search_docs
+from ktdeval_mcp.docs_search import MAX_HITS_OF_A_PAGE, docs_sections, search_docs
 from ktdeval_mcp.tools import CommandTool, command_tools
 from support.paths import REPOSITORY
 
+SEARCHED = load_yaml(REPOSITORY / "tests/support/docs/searched_words.yaml")
 SERVE = ["-P", "-m", "ktdeval", "mcp", "serve"]
 
 
@@ -132,17 +135,26 @@ def test_long_lists_of_a_result_are_cut_and_it_says_so() -> None:
         answers.bound_json("Judged: weights.csv")
 
 
-@pytest.mark.parametrize(
-    ("query", "page"),
-    [
-        ("deflated Sharpe ratio", "uncertainty.md"),
-        ("audit a log for look-ahead", "audit.md"),
-        ("which files can be judged", "judge.md"),
-        ("运气", "zh/start/compare.md"),
-    ],
-)
-def test_the_page_about_a_question_is_found_first(query: str, page: str) -> None:
-    assert search_docs(query)[0].page == page
+@pytest.mark.parametrize(("query", "page"), (SEARCHED["rows"] | SEARCHED["rephrased"]).items())
+def test_the_page_that_answers_is_among_the_first_three_results(query: str, page: str) -> None:
+    assert f"{page}.md" in [section.page for section in search_docs(query)[:3]]
+
+
+def test_each_search_word_of_a_page_finds_the_page() -> None:
+    missed = []
+    for section in docs_sections():
+        for words in section.search_words:
+            query = " ".join(words)
+            if section.page not in [found.page for found in search_docs(query)[:3]]:
+                missed.append(f"{section.page}: {query}")
+
+    assert missed == []
+
+
+def test_no_page_fills_all_results() -> None:
+    pages = Counter(section.page for section in search_docs("cost"))
+    assert len(pages) > 1
+    assert max(pages.values()) <= MAX_HITS_OF_A_PAGE
 
 
 def test_a_search_that_fits_nothing_finds_nothing() -> None:

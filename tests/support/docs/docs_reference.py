@@ -71,9 +71,21 @@ MOVED_OPTIONS = table(
 )
 
 
+#: What readers type who look for a generated page, by its name
+SEARCH_WORDS = {
+    "commands.md": "list of commands, command line, subcommand",
+    "options.md": "command line options, flags, arguments of a run",
+    "hooks.md": "pluggy, hookspec, hookimpl, signature of a hook",
+    "config.md": "YAML fields, task settings, schema of a task",
+    "names.md": "available models, available tasks, list of agents",
+    "card-words.md": "label on a card, what does a label mean, JSON field",
+    "exit-codes.md": "error message, return code, exit status",
+}
+
+
 def reference_pages(plugins: Plugins) -> dict[str, str]:
     """Return the generated pages by their name under docs/reference."""
-    return {
+    pages = {
         "commands.md": commands_page(),
         "options.md": options_page(),
         "hooks.md": hooks_page(),
@@ -82,6 +94,15 @@ def reference_pages(plugins: Plugins) -> dict[str, str]:
         "card-words.md": card_words_page(),
         "exit-codes.md": exit_codes_page(),
     }
+    return {name: with_search_words(text, SEARCH_WORDS[name]) for name, text in pages.items()}
+
+
+def with_search_words(text: str, words: str) -> str:
+    """Return a page with its search words below its introduction, before its first section."""
+    start = text.find("\n## ")
+    before = text if start < 0 else text[:start]
+    after = "" if start < 0 else text[start:]
+    return f"{before.rstrip()}\n\nSearch words: {words}.\n{after}"
 
 
 # ---- commands

@@ -52,7 +52,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM
 	$(BIN)/python -m pytest -p no:schemathesis -n 3 --dist worksteal -rs
 # Beside the core: what every user meets, the models, agents, data and tasks of the first commands.
 FAST := tests/boundary tests/unit tests/contract tests/oracle tests/mutants \
-	$(addsuffix /tests,tasks/ktdeval_ktdfin plugins/ktdeval_agents plugins/ktdeval_data plugins/ktdeval_models)
+	$(addsuffix /tests,tasks/ktdeval_ktdfin plugins/ktdeval_agents plugins/ktdeval_data plugins/ktdeval_models plugins/kits/ktdeval_raw_markets)
 ROOMS := $(filter-out $(FAST),$(wildcard tasks/ktdeval_*/tests plugins/ktdeval_*/tests plugins/kits/*/tests))
 # A file takes as long to collect as a test to run, in each worker: of these, only those that have a slow test.
 REST = $(shell grep -rlE 'mark\.(slow|sampled|exhaustive)' --include='*.py' $(FAST) $(ROOMS)) tests/accept tests/browser tests/nightly

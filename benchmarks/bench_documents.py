@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.market import NO_DOCUMENTS, load_snapshot, read_documents, save_snapshot
+from ktdeval.market import NO_DOCUMENTS, load_snapshot, save_snapshot
 from ktdeval.testing.markets import tiny_snapshot
+from ktdeval_raw_markets.sources.document_files import read_documents
 
 DAYS, CODES, SEARCHES = 2000, 500, 500
 

@@ -38,8 +38,6 @@ from ktdeval.harness.tool_definition import (
 )
 from ktdeval.harness.traits import AgentTraits as AgentTraits, ModelTraits as ModelTraits
 from ktdeval.hookspecs import Spec as Spec, hookimpl as hookimpl
-from ktdeval.market.assembly import assemble as assemble
-from ktdeval.market.checks.quality import RawMarket as RawMarket
 from ktdeval.market.snapshots.snapshot import MarketSnapshot as MarketSnapshot
 from ktdeval.masking.lens import Lens as Lens
 from ktdeval.masking.payload_types import (
@@ -70,3 +68,5 @@ from ktdeval.trading.ledger import Ledger as Ledger
 from ktdeval.trading.types import Order as Order, TradingConfig as TradingConfig
 from ktdeval.values.config_options import option as option
 from ktdeval.values.seeds import derive_seed as derive_seed
+from ktdeval_raw_markets.assembly import assemble as assemble
+from ktdeval_raw_markets.sources.raw_tables import RawMarket as RawMarket

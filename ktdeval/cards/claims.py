@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.failure_words import tally_failures
 from ktdeval.cards.table_types import count, percent, tally
-from ktdeval.market.delistings import DELISTING_REPAIR
+from ktdeval.market.snapshots.snapshot_facts import DELISTING_REPAIR
 from ktdeval.stats.factorial_effects import Span, effective_count, overlap_correlation
 from ktdeval.stats.memory_limits import memory_limits
 from ktdeval.trading.stale_values import most_stale

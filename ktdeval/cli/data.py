@@ -118,8 +118,8 @@ def check(context: click.Context, folder: Path, options: DataCheckOptions) -> in
     if form is not None:
         return report_form(form, folder, options.as_json)
 
-    from ktdeval.market.checks.quality import raw_from_snapshot
     from ktdeval.market.snapshots.storage import load_snapshot
+    from ktdeval_raw_markets.checks.quality import raw_from_snapshot
 
     return report_market(raw_from_snapshot(load_snapshot(folder)), options.as_json)
 

@@ -19,17 +19,17 @@ from ktdeval.values.strict_json import JsonValue, dumps_pretty
 
 if TYPE_CHECKING:
     from ktdeval.market.snapshots.snapshot import MarketSnapshot
-    from ktdeval.market.sources.raw_tables import RawMarket
     from ktdeval.registry.plugin_data_formats import DataForm
-    from ktdeval.stats.stylised_facts import StylisedFact
+    from ktdeval_raw_markets.sources.raw_tables import RawMarket
+    from ktdeval_raw_markets.stylised_facts import StylisedFact
 
 
 def report_market(raw: RawMarket, as_json: bool) -> int:
     """Check a market and print the findings. Return the exit code, which is 1 if there are
     errors.
     """
-    from ktdeval.market.assembly import with_repairs_that_work
-    from ktdeval.market.checks.quality import check
+    from ktdeval_raw_markets.assembly import with_repairs_that_work
+    from ktdeval_raw_markets.checks.quality import check
 
     findings = with_repairs_that_work(raw, check(raw))
     days = raw.table.days
@@ -48,7 +48,8 @@ def _is_json(as_json: bool) -> bool:
 
 def report_facts(market: MarketSnapshot, as_json: bool) -> None:
     """Print the stylised facts for each kind of asset, next to their ranges in real markets."""
-    from ktdeval.stats.stylised_facts import panels_of, stylised_facts
+    from ktdeval_raw_markets.daily_panels import panels_of
+    from ktdeval_raw_markets.stylised_facts import stylised_facts
 
     facts: list[StylisedFact] = []
     for panel in panels_of(market):

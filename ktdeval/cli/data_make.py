@@ -362,7 +362,7 @@ def _print_summary(stored: MarketSnapshot, out: Path) -> None:
 
 def _warn(stored: MarketSnapshot, out: Path) -> None:
     """Print warnings about the data in a snapshot that was just stored."""
-    from ktdeval.market.checks.quality import check, raw_from_snapshot
+    from ktdeval_raw_markets.checks.quality import check, raw_from_snapshot
 
     findings = check(raw_from_snapshot(stored))
     warnings = [finding for finding in findings if finding.level == "warning"]
@@ -420,8 +420,8 @@ def _check_source(
     plugins: Plugins, spec: Spec, args: Mapping[str, Any], options: MakeOptions
 ) -> int:
     """Check a source before it is stored, with its repairs applied. Return the exit code."""
-    from ktdeval.market.assembly import apply_repairs
-    from ktdeval.market.checks.quality import raw_from_snapshot
+    from ktdeval_raw_markets.assembly import apply_repairs
+    from ktdeval_raw_markets.checks.quality import raw_from_snapshot
 
     form = spec.extra.get("form")
     if form is not None:

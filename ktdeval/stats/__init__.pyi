@@ -10,7 +10,9 @@ from ktdeval.stats.anytime import (
 from ktdeval.stats.bootstrap import (
     MIN_DAYS as MIN_DAYS,
     Bootstrap as Bootstrap,
+    block_days as block_days,
     episode_intervals as episode_intervals,
+    stationary_indices as stationary_indices,
 )
 from ktdeval.stats.calibration import (
     Forecast as Forecast,
@@ -64,6 +66,7 @@ from ktdeval.stats.intervals import (
     Interval as Interval,
     clopper_pearson_upper as clopper_pearson_upper,
     ends_of_difference as ends_of_difference,
+    no_interval as no_interval,
     poisson_binomial as poisson_binomial,
     studentised_mean as studentised_mean,
     wilson as wilson,

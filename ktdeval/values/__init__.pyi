@@ -45,6 +45,7 @@ from ktdeval.values.files import (
 )
 from ktdeval.values.findings import (
     LEVELS as LEVELS,
+    MAX_EXAMPLES as MAX_EXAMPLES,
     Finding as Finding,
     Level as Level,
     count_level as count_level,

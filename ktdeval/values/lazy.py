@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -35,6 +36,7 @@ def maker(reference: str, *first: Any) -> Callable[..., Any]:
 def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a module (`__name__`, `__file__`) whose stub imports
     its public names. The stub is read when a name is first requested; `__all__` is among the names.
+    A name of a package that is not installed raises PluginError.
     """
 
     def names() -> list[str]:
@@ -50,12 +52,30 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
 
             raise AttributeError(f"{package} has no name {name!r}{near_matches(name, names())}")
 
-        value = getattr(import_module(module), name)
+        value = getattr(_import_home(module, f"{package}.{name}"), name)
         # The next use of the name is then an ordinary look-up.
         setattr(sys.modules[package], name, value)
         return value
 
     return load, names
+
+
+def _import_home(module: str, wanted: str) -> ModuleType:
+    """Import the module that defines a name. Raises PluginError if it belongs to another package,
+    which is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name != package:
+            raise
+
+        from ktdeval.errors import PluginError  # noqa: PLC0415 - only on the way to an error
+
+        raise PluginError(
+            f"{wanted} comes from {package}, which this installation lacks; reinstall ktdeval"
+        ) from error
 
 
 @cache

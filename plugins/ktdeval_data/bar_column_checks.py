@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit, listed_codes
 from ktdeval.values import at_line
 from ktdeval_data.params import LongParams
+from ktdeval_raw_markets.assembly import listed_codes
+from ktdeval_raw_markets.sources.column_units import AMOUNT_UNITS, VOLUME_UNITS, Unit
 from ktdeval_tables.codes import lost_zeros
 from ktdeval_tables.currency_detection import HUNDREDTHS, PRICES, may_mean, word_in
 from ktdeval_tables.days import WITHIN_DAYS, DayForm

@@ -11,9 +11,10 @@ import pandas as pd
 
 from ktdeval.cards import count
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import QUOTE_COLUMNS, RawMarket
+from ktdeval.market import QUOTE_COLUMNS
 from ktdeval_data.bar_column_checks import reading_of
 from ktdeval_data.params import LongParams
+from ktdeval_raw_markets.sources.raw_tables import RawMarket
 from ktdeval_tables.dated_events import read_events
 
 MAX_AGE_DAYS = 10  #: maximum age of an exchange rate in days

@@ -12,11 +12,12 @@ from pathlib import Path
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import Instrument, Venue, find_venue, parse_code, parse_symbol, place
+from ktdeval.market import Instrument, Venue, find_venue, parse_code, parse_symbol
 from ktdeval.registry import load_plugins
 from ktdeval_tables.codes import as_among, plain_code, us_symbol
 from ktdeval_tables.days import parse_days
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.row_places import place
 from ktdeval_tables.vendor_tables import read_table, with_texts
 
 _ASSET_FIELDS = ("name", "industry", "venue", "kind", "currency", "list_date")

@@ -15,23 +15,15 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import (
-    LIMIT_COLUMNS,
     NO_DOCUMENTS,
-    NO_INDEX,
     NO_MINUTES,
     QUOTE_COLUMNS,
-    UNTIL_SILENT,
-    VOLUME_UNITS,
     BoolArray,
     Close,
     Documents,
     Entity,
     Instrument,
     MinuteBars,
-    RawMarket,
-    Unit,
-    members_by_bars,
-    read_documents,
 )
 from ktdeval.values import near_matches
 from ktdeval_data.adjustment_factors import factors_beside, factors_of_file
@@ -66,6 +58,15 @@ from ktdeval_data.membership import (
 from ktdeval_data.params import DocumentParams, LongParams
 from ktdeval_data.splits import apply_splits
 from ktdeval_data.unit_conversion import in_shares, to_our_units
+from ktdeval_raw_markets.sources.column_units import VOLUME_UNITS, Unit
+from ktdeval_raw_markets.sources.document_files import read_documents
+from ktdeval_raw_markets.sources.raw_tables import (
+    LIMIT_COLUMNS,
+    NO_INDEX,
+    UNTIL_SILENT,
+    RawMarket,
+    members_by_bars,
+)
 from ktdeval_tables.days import parse_days
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.vendor_tables import (

@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, wrap_os_error
-from ktdeval.market import DayArray, FloatArray, RawMarket
+from ktdeval.market import DayArray, FloatArray
 from ktdeval_data.delistings import read_delistings
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import documents_of
 from ktdeval_data.membership import read_names, replace_former_codes
 from ktdeval_data.params import QlibParams
 from ktdeval_data.unit_conversion import to_our_units
+from ktdeval_raw_markets.sources.raw_tables import RawMarket
 from ktdeval_tables.days import parse_days
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.vendor_tables import index_code, normalise_codes

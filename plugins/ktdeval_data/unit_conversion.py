@@ -9,17 +9,17 @@ import numpy.typing as npt
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.market import (
+from ktdeval.market import FloatArray
+from ktdeval_data.params import LongParams, QlibParams
+from ktdeval_raw_markets.checks.unit_inference import stored_volume
+from ktdeval_raw_markets.sources.column_units import (
     AMOUNT_UNITS,
     VALUE,
     VOLUME_UNITS,
     Conventions,
-    FloatArray,
     Unit,
-    categories,
-    stored_volume,
 )
-from ktdeval_data.params import LongParams, QlibParams
+from ktdeval_tables.codes import categories
 
 _FEN_NOISE = 0.02  # deviation in fen due to single precision
 _IN_FEN = 0.95  # minimum share of closes in whole fen, and of bars within their limit prices

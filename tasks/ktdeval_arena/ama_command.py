@@ -22,7 +22,7 @@ from ktdeval.cli import (
     print_grid,
 )
 from ktdeval.errors import DataError, EpisodeFailure, UsageError
-from ktdeval.market import Document, Documents, document_code, read_documents
+from ktdeval.market import Document, Documents
 from ktdeval.runner import load_config
 from ktdeval.values import (
     JsonValue,
@@ -44,6 +44,7 @@ from ktdeval_arena.daily_news_summaries import (
     extract,
     stream_of,
 )
+from ktdeval_raw_markets.sources.document_files import document_code, read_documents
 
 
 @dataclass(frozen=True, kw_only=True)

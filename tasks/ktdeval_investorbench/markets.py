@@ -25,24 +25,22 @@ import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import (
-    EVERY_ASSET,
-    NO_INDEX,
     Close,
     Document,
     Documents,
     Entity,
     Instrument,
     MarketSnapshot,
-    RawMarket,
     Venue,
-    assemble,
-    read_entities,
     sessions,
-    split_sentiment,
 )
 from ktdeval.registry import venue_specs
 from ktdeval.values import csv_rows, derive_seed, load_yaml, loads_data, near_matches, read_plain
 from ktdeval_investorbench.provider_params import TWIN_VERSION, FileParams, InvestorMarketParams
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.sources.document_files import read_entities
+from ktdeval_raw_markets.sources.raw_tables import EVERY_ASSET, NO_INDEX, RawMarket
+from ktdeval_raw_markets.sources.sentiment import split_sentiment
 
 #: ISO day, price (None if missing), cells
 Day = tuple[str, float | None, Mapping[str, Any]]

@@ -16,8 +16,8 @@ import pytest
 from ktdeval import api, hookspecs
 from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
-from ktdeval.market.assembly import REPAIRS
 from ktdeval.testing import not_empty
+from ktdeval_raw_markets.assembly import REPAIRS
 from support.paths import REPOSITORY
 from support.source_trees import (
     SOURCES,
@@ -322,7 +322,7 @@ def test_modules_and_public_names_have_docstrings() -> None:
 
 def test_every_kind_of_finding_and_every_repair_is_documented() -> None:
     text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
-    with (resources.files("ktdeval.market.checks") / "findings.csv").open(
+    with (resources.files("ktdeval_raw_markets.checks") / "findings.csv").open(
         encoding="utf-8"
     ) as stream:
         kinds = {row["rule"] for row in csv.DictReader(stream)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.stats.fact_ranges import RANGES
+from ktdeval_raw_markets.fact_ranges import RANGES
 from support.market.real_panels import (
     RealMarket,
     a_share,

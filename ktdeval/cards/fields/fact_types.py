@@ -28,7 +28,7 @@ from ktdeval.cards.fields.medians import EpisodeMetric, Interval
 from ktdeval.harness.external_acts import ShownPart
 from ktdeval.harness.traits import DeciderKind
 from ktdeval.market.rules.calendar import parse_day
-from ktdeval.market.sources.writing_systems import Script
+from ktdeval.market.snapshots.writing_systems import Script
 from ktdeval.market.venues.venue import FillRule
 from ktdeval.masking.mask_config import MaskKind
 from ktdeval.task_api.scoring import worst_figure

@@ -35,7 +35,7 @@ from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, clean, count
 from ktdeval.market.rules.fees import duty_rows
 from ktdeval.market.snapshots.snapshot import DayArray, MarketSnapshot
-from ktdeval.market.sources.writing_systems import unnamed_scripts
+from ktdeval.market.snapshots.writing_systems import unnamed_scripts
 from ktdeval.task_api.episode_spec import MaskKey
 from ktdeval.values.hashes import content_hash
 from ktdeval.values.typed_json import Value

@@ -81,21 +81,6 @@ def first_session(days: DayArray, calendar: str) -> int | None:
     return int(np.argmax(open_days)) if open_days.any() else None
 
 
-def ended_codes(market: MarketSnapshot) -> dict[str, int]:
-    """Return the row of the last bar of each code whose exchange had a session after it, up to the
-    market's last day: by code, in order of the row. Codes without any bar are left out.
-    """
-    has_close = np.isfinite(market.close)
-    last_bars = len(market.days) - 1 - np.argmax(has_close[::-1], axis=0)
-    ended = []
-    for column in np.flatnonzero(has_close.any(axis=0)).tolist():
-        row = int(last_bars[column])
-        if first_session(market.days[row + 1 :], market.calendars[column]) is not None:
-            ended.append((row, market.codes[column]))
-
-    return {code: row for row, code in sorted(ended)}
-
-
 _WHOLE = SessionGroup(_ALL, _ALL)
 
 

@@ -25,6 +25,8 @@ class SnapshotMeta:
     placebo: bool = False
 
 
+DELISTING_REPAIR = "delisting_return"
+"""First word of the record of delisting returns among a market's repairs."""
 LABELS = ("name", "source", "repairs", "notes")
 """Fields of `SnapshotMeta` that describe a market and are not part of its identity."""
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from ktdeval.market import parse_code
 
@@ -106,3 +110,22 @@ def code_in_title(title: str) -> str | None:
     is_index = "指" in title  # ambiguous: 000001 is 上证指数 in Shanghai and 平安银行 in Shenzhen
 
     return first if parse_code(first) and not is_index else None
+
+
+def categories(column: pd.Series, change: Callable[[str], str] = str) -> pd.Categorical:
+    """Return a text column as categories in ascending order. `change` is applied to each distinct
+    text. A missing text becomes `no code`.
+    """
+
+    def change_code(text: Any) -> str:
+        if pd.isna(text):
+            return change("no code")
+        return change(str(text))
+
+    texts = pd.Categorical(column).map(change_code, na_action=None)
+    values = pd.Categorical(texts)
+    used = np.bincount(values.codes[values.codes >= 0], minlength=len(values.categories))
+    if not used.all():
+        values = values.remove_unused_categories()
+
+    return values.reorder_categories(sorted(values.categories))

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.market import place
 from ktdeval_tables.days import parse_days
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.row_places import place
 from ktdeval_tables.vendor_tables import read_table
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market import categories, parse_code, with_places
+from ktdeval.market import parse_code
 from ktdeval.values import (
     GZIP,
     ZIP,
@@ -22,7 +22,7 @@ from ktdeval.values import (
     open_parquet,
 )
 from ktdeval_tables.aliases import aliases_of
-from ktdeval_tables.codes import code_in_name, code_in_title
+from ktdeval_tables.codes import categories, code_in_name, code_in_title
 from ktdeval_tables.days import looks_like_day
 from ktdeval_tables.missing_columns import FileHeader, may_be_count, no_columns
 from ktdeval_tables.names import (
@@ -36,6 +36,7 @@ from ktdeval_tables.names import (
 from ktdeval_tables.numbers import to_numbers
 from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.row_keys import KeyedRows, key_column, repeats
+from ktdeval_tables.row_places import with_places
 from ktdeval_tables.table_sources import INDEX, UNREADABLE, kind_of, refuse_bytes, source_kind
 from ktdeval_tables.text_table import TextTable, WantedColumns, as_one, open_table, table_in_text
 

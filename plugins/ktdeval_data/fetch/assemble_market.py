@@ -18,18 +18,7 @@ import pandas as pd
 
 from ktdeval.cards import count
 from ktdeval.errors import DataError, TooEarlyError, UsageError
-from ktdeval.market import (
-    NO_INDEX,
-    UNTIL_SILENT,
-    DayArray,
-    Instrument,
-    RawMarket,
-    find_venue,
-    listed_codes,
-    members_by_bars,
-    parse_day,
-    parse_symbol,
-)
+from ktdeval.market import DayArray, Instrument, find_venue, parse_day, parse_symbol
 from ktdeval_data.currency_conversion import convert
 from ktdeval_data.fetch import coverage
 from ktdeval_data.fetch.bar_timestamps import one_beginning
@@ -41,6 +30,13 @@ from ktdeval_data.fetch.vendor_tables import VendorTables
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.membership import OPEN_END, intervals, read_members
 from ktdeval_data.params import FetchParams, LongParams
+from ktdeval_raw_markets.assembly import listed_codes
+from ktdeval_raw_markets.sources.raw_tables import (
+    NO_INDEX,
+    UNTIL_SILENT,
+    RawMarket,
+    members_by_bars,
+)
 
 _FIRST_LEVEL = 2  # digits of a first-level SWS code
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.market import listed_codes
+from ktdeval_raw_markets.assembly import listed_codes
 from ktdeval_tables.numbers import to_numbers
 
 _DAY = pd.Timedelta(days=1)

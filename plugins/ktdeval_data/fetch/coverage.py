@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.market import DayArray, listed_codes, sessions
+from ktdeval.market import DayArray, sessions
+from ktdeval_raw_markets.assembly import listed_codes
 
 LONGEST_HALT = 20
 """Maximum number of missing sessions at the end of a code's days that the halt of an A-share may

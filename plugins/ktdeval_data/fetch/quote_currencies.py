@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from ktdeval.errors import UsageError
-from ktdeval.market import listed_codes
+from ktdeval_raw_markets.assembly import listed_codes
 from ktdeval_tables.currency_detection import HUNDREDTHS, LIKE_DOLLARS
 
 _MONEY = ("open", "high", "low", "close", "amount", "dividend")

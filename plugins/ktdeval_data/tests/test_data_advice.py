@@ -14,7 +14,7 @@ from ktdeval.testing import Terminal
 from ktdeval.values import csv_rows
 
 CASES = list(cases())
-_FINDINGS = Path(str(resources.files("ktdeval.market.checks"))) / "findings.csv"
+_FINDINGS = Path(str(resources.files("ktdeval_raw_markets.checks"))) / "findings.csv"
 KINDS = {row["rule"]: row for row in csv_rows(_FINDINGS)}
 _OPTION = re.compile(r"--[a-z][a-z-]*")
 _WORDS = {"or", "and", "where", "with", "takes", "of", "is"}  # of a sentence, after an option

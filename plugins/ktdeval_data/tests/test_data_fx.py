@@ -16,8 +16,7 @@ import pytest
 
 from ktdeval.cards import count as count_of
 from ktdeval.errors import KtdevalError, LeakError
-from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
-from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market import Instrument, MarketSnapshot, find_venue, with_id
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
@@ -29,6 +28,8 @@ from ktdeval.trading.types import Order
 from ktdeval_data.currency_conversion import convert
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.checks.quality import check, raw_from_snapshot
 from support.market.raw_market import findings_of
 from support.tables import changed
 

@@ -19,13 +19,13 @@ from inline_snapshot import snapshot
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import check
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval.testing import Terminal, errors_of, on_each_row
 from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.checks.quality import check
 from ktdeval_tables import vendor_tables
 from support.market.raw_market import changed as changed_bar, findings_of, market
 from support.tables import changed

@@ -16,13 +16,15 @@ import pandas as pd
 import pytest
 
 from ktdeval.errors import DataError, KtdevalError, UsageError
-from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble
-from ktdeval.market.checks.quality import check, raw_from_snapshot
+from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.market.snapshots.manifest import snapshot_id
 from ktdeval.testing import Terminal, on_each_row
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams, TwinParams
 from ktdeval_data.synthetic_us_crypto import make_twin
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.checks.quality import check, raw_from_snapshot
+from ktdeval_raw_markets.sources.raw_tables import RawMarket
 from support.market.long_imports import Imports
 from support.market.raw_market import findings_of
 from support.tables import changed

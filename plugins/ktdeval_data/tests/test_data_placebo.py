@@ -17,7 +17,6 @@ from placebo_check import DESCRIPTION, LIKENESS, books, describe, false_alpha, l
 
 from ktdeval.attribution.factor_returns import Fit, fit_factors
 from ktdeval.errors import ConfigError, DataError
-from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.documents import Documents, Entity
 from ktdeval.market.snapshots.manifest import snapshot_id, with_id
 from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
@@ -32,6 +31,7 @@ from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
 from ktdeval_data.placebo import PlaceboRecipe, ResidualDraws, draw, placebo_of, regress, take_apart
 from ktdeval_data.synthetic import make_synthetic
+from ktdeval_raw_markets.checks.quality import check, raw_from_snapshot
 from support.accept.accept_runs import card, evaluate, import_real, silently, verify
 from support.tasks.ktdfin_market import FIRST, LAST
 

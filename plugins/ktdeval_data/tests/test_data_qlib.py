@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import raw_from_snapshot
 from ktdeval_data.params import QlibParams
 from ktdeval_data.qlib_binary import read_bin, read_qlib
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.checks.quality import raw_from_snapshot
 from qlib_writer import write_qlib
 from support.market.raw_market import findings_of
 

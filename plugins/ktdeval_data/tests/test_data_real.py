@@ -12,13 +12,14 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
-from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import RawMarket, check, raw_from_snapshot
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.checks.quality import check, raw_from_snapshot
+from ktdeval_raw_markets.sources.raw_tables import RawMarket
 from qlib_writer import write_qlib
 from support.accept.accept_runs import REAL
 from support.market.raw_market import findings_of

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.market.checks.quality import raw_from_snapshot
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.registry import load_plugins
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from ktdeval_raw_markets.checks.quality import raw_from_snapshot
 from support.market.long_imports import Imports
 from support.market.raw_market import findings_of
 

@@ -21,11 +21,11 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market import FloatArray, MarketSnapshot, sessions
 from ktdeval.market.snapshots.manifest import snapshot_id
-from ktdeval.market.sources.raw_tables import raw_from_snapshot
 from ktdeval.masking import Lens, MaskConfig, TextMask
 from ktdeval.testing import Terminal, not_empty
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.synthetic_us_crypto import GROUPS, NEWS, make_twin, make_with_files
+from ktdeval_raw_markets.sources.raw_tables import raw_from_snapshot
 from support.market.raw_market import findings_of
 
 FIRST = "2024-06-03"

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from ktdeval.market import MarketSnapshot
-from ktdeval.stats.stylised_facts import StylisedFact, panels_of, stylised_facts
 from ktdeval_data.params import SyntheticParams, TwinParams
 from ktdeval_data.synthetic import build
 from ktdeval_data.synthetic_us_crypto import GROUPS, clustered_volatility, make_twin
+from ktdeval_raw_markets.daily_panels import panels_of
+from ktdeval_raw_markets.stylised_facts import StylisedFact, stylised_facts
 
 EMPHASIS = {"*": "unclear", "**": "outside"}
 

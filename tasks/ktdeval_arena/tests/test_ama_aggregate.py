@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
-from ktdeval.market import Document, Documents, find_venue, read_documents
+from ktdeval.market import Document, Documents, find_venue
 from ktdeval.runner import RunFolder
 from ktdeval.testing import Terminal, on_each_row
 from ktdeval.values import sha256_hex
@@ -31,6 +31,7 @@ from ktdeval_arena.daily_news_summaries import (
     stream_of,
 )
 from ktdeval_arena.rater_agreement import COLUMNS, RULES, agreement, alpha
+from ktdeval_raw_markets.sources.document_files import read_documents
 from support.providers.stub_provider import KEY, FaultPlan, running_stub
 from support.searching import examples
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ktdeval.market.checks.quality import check
-from ktdeval.market.sources.raw_tables import RawMarket
 from ktdeval.values.findings import Finding
+from ktdeval_raw_markets.checks.quality import check
+from ktdeval_raw_markets.sources.raw_tables import RawMarket
 
 DAYS = ("2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08")
 CODES = ("000001.SZ", "600519.SH", "688981.SH")

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ktdeval.stats.stylised_facts import SHORT_DAYS, DailyPanel, StylisedFact, stylised_facts
+from ktdeval_raw_markets.daily_panels import DailyPanel
+from ktdeval_raw_markets.stylised_facts import SHORT_DAYS, StylisedFact, stylised_facts
 
 
 class RealMarket(NamedTuple):

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.market import read_documents
 from ktdeval.values import build
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
 from ktdeval_live.days.day_sources import DropFolder
 from ktdeval_qfinzero.data.ingest import read_files
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec
+from ktdeval_raw_markets.sources.document_files import read_documents
 
 DAY = "2024-01-03"
 Cells = list[list[str]]

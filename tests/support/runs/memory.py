@@ -11,7 +11,7 @@ from pathlib import Path
 _LIMITED = """
 import resource, sys
 import pandas, pyarrow.parquet, pyarrow.compute, zstandard
-import ktdeval.cli.main, ktdeval_tables.vendor_tables, ktdeval.market.sources.document_files, ktdeval.runner.records.ledger_file
+import ktdeval.cli.main, ktdeval_tables.vendor_tables, ktdeval_raw_markets.sources.document_files, ktdeval.runner.records.ledger_file
 import ktdeval.runner.records.episode_journal
 
 pages = int(open("/proc/self/statm").read().split()[0])

@@ -22,8 +22,9 @@ from pathlib import Path
 import numpy as np
 
 import ktdeval_investorbench
-from ktdeval.market import Close, Document, Documents, MarketSnapshot, SnapshotMeta, read_entities
+from ktdeval.market import Close, Document, Documents, MarketSnapshot, SnapshotMeta
 from ktdeval.masking import Hidden, Lens, MaskConfig, TextMask
+from ktdeval_raw_markets.sources.document_files import read_entities
 
 FOLDER = Path(__file__).parents[4] / "shared" / "data" / "investorbench"
 CODES = ("BTC", "JNJ", "MSFT")

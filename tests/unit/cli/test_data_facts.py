@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from ktdeval.stats.fact_ranges import RANGES
 from ktdeval.testing import Terminal
+from ktdeval_raw_markets.fact_ranges import RANGES
 
 COINS = ("--first", "2025-01-01", "--last", "2025-05-30")  # 150 days
 

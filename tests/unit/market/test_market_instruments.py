@@ -19,14 +19,11 @@ from ktdeval.market import (
     Fees,
     Instrument,
     MarketSnapshot,
-    RawMarket,
-    assemble,
     load_snapshot,
     parse_symbol,
     save_snapshot,
     with_id,
 )
-from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.venues.venue import built_in_venues, find_venue, parse_venue
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import TaskTraits
@@ -34,6 +31,9 @@ from ktdeval.task_api.scoring import market_problem
 from ktdeval.testing import on_each_row, tiny_snapshot
 from ktdeval.trading.types import TradingConfig
 from ktdeval.values import to_mapping
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.checks.quality import check, raw_from_snapshot
+from ktdeval_raw_markets.sources.raw_tables import RawMarket
 
 STOCK = Instrument("stock", "USD", "us_equity")
 COIN = Instrument("crypto", "USD", "crypto_spot")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ktdeval.market import Document, Documents, Entity, MarketSnapshot
-from ktdeval.market.sources.writing_systems import unnamed_scripts
+from ktdeval.market.snapshots.writing_systems import unnamed_scripts
 from ktdeval.testing.markets import tiny_snapshot
 
 CHINESE = {"600519.SH": "贵州茅台", "300750.SZ": "宁德时代", "000100.SZ": "TCL科技"}

@@ -16,8 +16,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import RawMarket, check, raw_from_snapshot
 from ktdeval.market.snapshots.manifest import (
     differences,
     snapshot_id,
@@ -30,6 +28,9 @@ from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload_types import AssetName, AssetRef
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.checks.quality import check, raw_from_snapshot
+from ktdeval_raw_markets.sources.raw_tables import RawMarket
 from support.market.raw_market import DAYS, bars, findings_of, market, same, without
 from support.searching import examples
 

@@ -23,7 +23,6 @@ from ktdeval.market import (
 )
 from ktdeval.market.rules.board_rules import daily_limits
 from ktdeval.market.snapshots.vendor_price_limits import PriceLimits
-from ktdeval.stats.stylised_facts import panels_of, stylised_facts
 from ktdeval.testing import not_empty
 from ktdeval.trading.execution_costs import (
     trailing_half_spread_ppb,
@@ -36,6 +35,8 @@ from ktdeval_models.params import MemoryParams
 from ktdeval_models.planted.facts import _returns
 from ktdeval_models.remembered_facts import RememberedFacts
 from ktdeval_qlib.samples import SegmentDays, Segments, make_split
+from ktdeval_raw_markets.daily_panels import panels_of
+from ktdeval_raw_markets.stylised_facts import stylised_facts
 from support.market.mixed_market import mixed_market, of_each, own_bars, week_of
 
 MARKET = mixed_market(of_each({"us_equity": 3, "asia": 3, "crypto_spot": 3}))

@@ -17,15 +17,7 @@ from ktdeval.attribution import FEW_ASSETS, attribute, attribution_problem, fit_
 from ktdeval.cards.assembly import build_card
 from ktdeval.cards.card_reading import validate_card
 from ktdeval.errors import CardError
-from ktdeval.market import (
-    Document,
-    Documents,
-    FillRule,
-    Instrument,
-    MarketSnapshot,
-    assemble,
-    with_id,
-)
+from ktdeval.market import Document, Documents, FillRule, Instrument, MarketSnapshot, with_id
 from ktdeval.market.snapshots.documents import Entity
 from ktdeval.market.venues.close_times import Close
 from ktdeval.stats import episode_intervals, panel_metric
@@ -38,6 +30,7 @@ from ktdeval.trading.types import Scale
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams
+from ktdeval_raw_markets.assembly import assemble
 from support.figures.card_cases import inputs
 from support.figures.metric_cases import ledger, market, nav_ledger, order, spec, step
 

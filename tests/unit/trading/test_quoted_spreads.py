@@ -13,7 +13,6 @@ from hypothesis import given, strategies as st
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import Execution, MarketSnapshot, execution_words, load_snapshot
-from ktdeval.market.checks.quality import check, raw_from_snapshot
 from ktdeval.market.snapshots.quotes import NO_QUOTES, Quotes
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.market.snapshots.storage import save_snapshot
@@ -24,6 +23,7 @@ from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Outcome, Position
 from ktdeval_data.placebo import PlaceboRecipe, placebo_of
 from ktdeval_live.days.market_increments import days_before, market_as_known
+from ktdeval_raw_markets.checks.quality import check, raw_from_snapshot
 
 CODES = ("600001.SH", "600002.SH")
 DAYS = 8

@@ -17,8 +17,6 @@ from hypothesis import given as having, strategies as st
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError
 from ktdeval.market import MarketSnapshot, NameSpell, load_snapshot
-from ktdeval.market.assembly import assemble
-from ktdeval.market.checks.quality import raw_from_snapshot
 from ktdeval.market.rules.board_rules import (
     RuleName,
     board_rules,
@@ -35,6 +33,8 @@ from ktdeval.testing import on_each_row, snapshot_of_days
 from ktdeval.trading import Account, AccountConfig, MarketTape, Order, TradingConfig
 from ktdeval.trading.executor import execute
 from ktdeval.trading.types import Position
+from ktdeval_raw_markets.assembly import assemble
+from ktdeval_raw_markets.checks.quality import raw_from_snapshot
 
 RULES = AccountConfig(initial_cash=1_000_000, max_weight=1.0).rules("test")
 FEN = np.array([100])

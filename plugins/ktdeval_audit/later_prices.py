@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ from ktdeval_audit.printed_numbers import AssetNames, PrintedNumber, numbers_in
 from ktdeval_audit.text_rules import finding_at
 
 Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.integer[Any]]
 
 HORIZONS = (1, 5, 21, 252)
 """Horizons in trading days over which later values are searched; each is a separate test."""
@@ -83,6 +84,27 @@ class _Values:
         return slice(int(first), int(last))
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a value is at a precision on one day: its false-hit probability at each horizon, and the
+    earliest later value that it equals, as the index of a name and a row.
+    """
+
+    chances: tuple[float, ...]
+    hit: tuple[int, int] | None
+
+
+@dataclass
+class _OfDay:
+    """Values and outcomes for one row of the market, which all texts of a decision share."""
+
+    row: int
+    later: dict[int, _Values] = field(default_factory=dict)  #: keyed by asset
+    returns: dict[int, _Values] = field(default_factory=dict)  #: keyed by asset
+    #: keyed by asset, value, precision, and whether it is a return; None for no trial
+    outcomes: dict[tuple[int, float, float, bool], _Outcome | None] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class _Trial:
     """A number that equals no known value, with its false-hit probability and its hit, if any, at
@@ -99,13 +121,14 @@ _RETURN = len(_FIELDS)
 
 @dataclass
 class LaterPrices:
-    """Searches texts for later values in one market. The sorted values for each asset are
-    cached.
+    """Searches texts for later values in one market. Sorted values are kept for each asset, and
+    those after a day for each asset until another day is searched.
     """
 
     market: MarketSnapshot
     _names: AssetNames = field(init=False)
     _cache: dict[int, _Values] = field(init=False, default_factory=dict)
+    _day: _OfDay = field(init=False, default_factory=lambda: _OfDay(-1))
     _trials: list[_Trial] = field(init=False, default_factory=list)
     _seen: set[tuple[int | None, float]] = field(init=False, default_factory=set)
 
@@ -189,58 +212,52 @@ class LaterPrices:
         """Return a number's false-hit probabilities and hits. Return None if the number equals a
         known value, or if there is no later value near it.
         """
-        values = self._returns(asset, row) if number.is_return else self._values(asset)
+        if self._day.row != row:
+            self._day = _OfDay(row)
+
+        outcomes = self._day.outcomes
+        key = (_key(asset), number.value, number.step, number.is_return)
+        if key not in outcomes:
+            outcomes[key] = self._outcome(number, asset, row)
+
+        outcome = outcomes[key]
+        if outcome is None:
+            return None
+
+        hits = tuple(
+            _hit(outcome, chance, row + horizon, number, dated)
+            for chance, horizon in zip(outcome.chances, HORIZONS, strict=True)
+        )
+        return _Trial(outcome.chances, hits)
+
+    def _outcome(self, number: PrintedNumber, asset: int | None, row: int) -> _Outcome | None:
+        """Return a number's false-hit probabilities and its earliest hit. Return None if the number
+        equals a known value, or if there is no later value near it.
+        """
+        values = self._known_returns(asset, row) if number.is_return else self._values(asset)
         if values is None:
             return None
 
         half = number.step * (0.5 + _SLACK)
-        size = abs(number.value)
-        same = values.between(number.value - half, number.value + half)
-        rows = values.rows[same]
+        bounds = (number.value - half, number.value + half)
+        rows = values.rows[values.between(*bounds)]
         # A value that the agent may have seen within the last year is not a leak, even if a later
         # value equals it.
         if ((rows <= row) & (rows > row - KNOWN_DAYS)).any():
             return None
 
-        reach = max(_AROUND * size, _MIN_STEPS * number.step)
-        near = values.between(number.value - reach, number.value + reach)
-        near_rows = values.rows[near]
-        # Values that are equal at the printed precision are a single target for a chance hit.
-        grid = np.round(values.values[near] / number.step)
-        steps = 2.0 * reach / number.step
-        chances = []
-        hits: list[Hit | None] = []
-        for horizon in HORIZONS:
-            is_later = (near_rows > row) & (near_rows <= row + horizon)
-            count = len(np.unique(grid[is_later]))
-            chances.append(min(1.0, count / steps))
-            hits.append(self._hit(number, dated, values, same, (row, row + horizon), chances[-1]))
-
+        later = _after(values, row) if number.is_return else self._later_values(asset, row)
+        chances = _chances(number, later, row)
         if not any(chances):
             return None
-        return _Trial(tuple(chances), tuple(hits))
 
-    def _hit(
-        self,
-        number: PrintedNumber,
-        dated: DatedText,
-        values: _Values,
-        same: slice,
-        bounds: tuple[int, int],
-        chance: float,
-    ) -> Hit | None:
-        """Return a hit with the earliest value that equals the number and that lies after the first
-        row in `bounds`, up to and including the second. Return None if no such value exists.
-        """
-        rows = values.rows[same]
-        later = np.flatnonzero((rows > bounds[0]) & (rows <= bounds[1]))
-        if not len(later):
-            return None
+        same = later.between(*bounds)
+        hit = None
+        if same.stop > same.start:
+            first = same.start + int(np.argmin(later.rows[same]))
+            hit = (int(later.names[first]), int(later.rows[first]))
 
-        first = later[np.argmin(rows[later])]
-        name = int(values.names[same][first])
-        word = "return" if name == _RETURN else _FIELDS[name]
-        return Hit(number, word, int(rows[first]), chance, dated)
+        return _Outcome(chances, hit)
 
     # ---- values in the market
 
@@ -252,10 +269,25 @@ class LaterPrices:
         return row if row >= 0 else None
 
     def _values(self, asset: int | None) -> _Values:
-        key = _ALL if asset is None else asset
+        key = _key(asset)
         if key not in self._cache:
             self._cache[key] = self._sorted_values(asset)
         return self._cache[key]
+
+    def _later_values(self, asset: int | None, row: int) -> _Values:
+        """Return an asset's values after the row in work, up to the longest horizon."""
+        key = _key(asset)
+        if key not in self._day.later:
+            self._day.later[key] = _after(self._values(asset), row)
+        return self._day.later[key]
+
+    def _known_returns(self, asset: int | None, row: int) -> _Values | None:
+        """Return an asset's changes on the row in work; None for all assets together."""
+        if asset is None:
+            return None
+        if asset not in self._day.returns:
+            self._day.returns[asset] = self._returns(asset, row)
+        return self._day.returns[asset]
 
     def _sorted_values(self, asset: int | None) -> _Values:
         market = self.market
@@ -277,14 +309,11 @@ class LaterPrices:
 
         return _order_values(np.concatenate(values), np.concatenate(rows), np.concatenate(names))
 
-    def _returns(self, asset: int | None, row: int) -> _Values | None:
+    def _returns(self, asset: int, row: int) -> _Values:
         """Return changes in the adjusted close, in per cent. These are the changes known on the
         day, and the changes up to later closes. The latter start at the day's close, or at the
         previous close.
         """
-        if asset is None:
-            return None
-
         sessions = bar_rows(self.market, asset)
         close = self.market.adjusted_close[sessions, asset]
         last = int(np.searchsorted(sessions, row, side="right")) - 1
@@ -338,9 +367,52 @@ def _numbers(hits: Sequence[Hit]) -> str:
     return "number is" if len(hits) == 1 else "numbers are"
 
 
+def _key(asset: int | None) -> int:
+    """Return the key of an asset, or of all assets taken together."""
+    return _ALL if asset is None else asset
+
+
+def _after(values: _Values, row: int) -> _Values:
+    """Return the values that become known after a row, up to the longest horizon."""
+    chosen = np.flatnonzero((values.rows > row) & (values.rows <= row + HORIZONS[-1]))
+    return _Values(values.values[chosen], values.rows[chosen], values.names[chosen])
+
+
+def _chances(number: PrintedNumber, later: _Values, row: int) -> tuple[float, ...]:
+    """Return the share of nearby numbers with the same precision that equal a later value, for each
+    horizon.
+    """
+    reach = max(_AROUND * abs(number.value), _MIN_STEPS * number.step)
+    near = later.between(number.value - reach, number.value + reach)
+    if near.stop <= near.start:
+        return (0.0,) * len(HORIZONS)
+
+    # Values that are equal at the printed precision are a single target for a chance hit. They stand
+    # side by side, since the values are sorted; each target counts from its earliest day.
+    grid = np.round(later.values[near] / number.step)
+    starts = np.flatnonzero(np.concatenate(([True], grid[1:] != grid[:-1])))
+    earliest = np.minimum.reduceat(later.rows[near], starts)
+    steps = 2.0 * reach / number.step
+    return tuple(
+        min(1.0, int(np.count_nonzero(earliest <= row + horizon)) / steps) for horizon in HORIZONS
+    )
+
+
+def _hit(
+    outcome: _Outcome, chance: float, last_row: int, number: PrintedNumber, dated: DatedText
+) -> Hit | None:
+    """Return a number's hit if its day is not after the last row; None if there is no such hit."""
+    if outcome.hit is None or outcome.hit[1] > last_row:
+        return None
+
+    name, row = outcome.hit
+    word = "return" if name == _RETURN else _FIELDS[name]
+    return Hit(number, word, row, chance, dated)
+
+
 def _order_values(values: Floats, rows: Ints, names: Ints) -> _Values:
     order = np.argsort(values, kind="stable")
-    return _Values(values[order], rows[order], names[order])
+    return _Values(values[order], rows[order].astype(np.int32), names[order].astype(np.int8))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 
 # Commas group digits in prose, but separate numbers in `[5,100,200]` and in CSV.
 _NUMBER = re.compile(
@@ -17,6 +19,7 @@ _PERCENT_AFTER = re.compile(r" ?(?:%|per ?cent|pct)", re.IGNORECASE)
 _RETURN_KEY = re.compile(r"return|chg|change|pct|perf", re.IGNORECASE)
 _NEAR = 300  # number of characters before a number that are searched for the name of its asset
 _MAX_NUMBERS = 20_000  # maximum number of numbers that are read from a text
+_MAX_DEPTH = 10  # maximum number of beginnings within beginnings, whatever a market's names are
 _FLAT_OBJECT = re.compile(r"\{[^{}]{1,2000}\}")
 
 
@@ -51,15 +54,34 @@ class AssetNames:
         if not rows:
             return cls(None, rows)
 
-        words = sorted(rows, key=len, reverse=True)
-        joined = "|".join(map(re.escape, words))
-        return cls(re.compile(rf"(?<![0-9A-Za-z])(?:{joined})(?![0-9A-Za-z])"), rows)
+        return cls(re.compile(rf"(?<![0-9A-Za-z]){_any_of(rows)}(?![0-9A-Za-z])"), rows)
 
     def places(self, text: str) -> list[tuple[int, int, int]]:
         """Return the start, the end and the asset's row for each mention, ordered by offset."""
         if self.pattern is None:
             return []
         return [(*match.span(), self.rows[match[0]]) for match in self.pattern.finditer(text)]
+
+
+def _any_of(words: Iterable[str], depth: int = 0) -> str:
+    """Return a pattern that matches any of the words, the longest first. Words with the same
+    beginning share it: a list of all words would be tried word by word at each place of a text.
+    """
+    ordered = sorted(words, key=len, reverse=True)
+    if depth == _MAX_DEPTH or len(ordered) == 1:
+        return f"(?:{'|'.join(map(re.escape, ordered))})"
+
+    by_first: dict[str, list[str]] = defaultdict(list)
+    for word in ordered:
+        by_first[word[:1]].append(word)
+
+    branches = []
+    for alike in by_first.values():  # the empty word is the last
+        begin = commonprefix(alike)  # noqa: RUF071 - letter by letter is meant
+        rests = _any_of((word[len(begin) :] for word in alike), depth + 1)
+        branches.append(re.escape(begin) + rests)
+
+    return f"(?:{'|'.join(branches)})"
 
 
 def numbers_in(text: str, assets: AssetNames) -> Iterator[PrintedNumber]:

@@ -34,7 +34,7 @@ FURTHER = {
     ),
     "registry": ("test_registry.py", "test_wrong_plugins.py", "test_own_wheel.py"),
     "secrets": ("test_calls_redaction.py", "test_secret_spans.py"),
-    "calls": ("test_budget_ledger.py",),
+    "calls": ("test_budget_ledger.py", "test_call_ledger.py"),
     "task_api": (
         "test_sample_files.py",
         "test_qa_task.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ktdeval.errors import DataError, StoreError, VerificationError
+from ktdeval.errors import DataError, StoreError, VerificationError, os_reason
 from ktdeval.registry import Plugins
 from ktdeval.runner import DECLARED_FILE, EpisodeFactory, open_run, recorded_market
 from ktdeval.values import read_plain, sha256_hex
@@ -27,7 +27,7 @@ def check_plan(path: Path, plugins: Plugins, data: str | None) -> int:
     try:
         kept = read_plain(path / DECLARED_FILE, MAX_BYTES)
     except OSError as error:
-        raise StoreError(f"{path / DECLARED_FILE}: can't read: {error.strerror}") from error
+        raise StoreError(f"{path / DECLARED_FILE}: can't read: {os_reason(error)}") from error
 
     market = recorded_market(folder, plugins, data, "so there is nothing to execute again")
     if isinstance(market, str):

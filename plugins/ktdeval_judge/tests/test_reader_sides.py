@@ -43,6 +43,16 @@ def test_a_side_with_its_reason_is_that_side(tmp_path: Path, name: str, sale: st
     assert cash_flow(declared) == -200 + 190 - 90
 
 
+@pytest.mark.parametrize("kind", ["Market", "Limit", "Stop", "Stop limit"])
+@pytest.mark.parametrize("words", ["{kind} {side}", "{side} {kind}"])
+def test_the_kind_of_an_order_may_stand_beside_its_side(
+    tmp_path: Path, kind: str, words: str
+) -> None:
+    sale = words.format(kind=kind, side="sell")
+    declared = read(tmp_path, FILLS.format(name="Action", sale=sale))
+    assert cash_flow(declared) == -200 + 190 - 90
+
+
 @pytest.mark.parametrize("last", ["Short (End)", "Short - Stop Loss", "short: timeout"])
 def test_the_direction_of_a_whole_trade_with_its_reason_is_read(tmp_path: Path, last: str) -> None:
     # a long gains 10, a short 10, and the last short 20; read as longs, they would lose 20

@@ -5,10 +5,11 @@ business; and which of these the draws have met.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -427,3 +428,122 @@ def test_trades_in_the_form_of_a_program_come_back(form: Form, tmp_path: Path) -
     if form.zone is not UTC:
         wanted_kinds.add("the day before in its zone")
     assert met >= wanted_kinds, f"never met: {sorted(wanted_kinds - met)}"
+
+
+# ---- whole trades: an entry and, unless it is open, an exit in one row
+
+
+@dataclass(frozen=True)
+class Trip:
+    """A whole trade as it was."""
+
+    entry: Fill
+    exit: Fill | None
+
+
+def draw_trips(chance: random.Random) -> list[Trip]:
+    trips = []
+    fills = draw(chance)
+    for number, entry in enumerate(fills):
+        leaves = replace(
+            entry,
+            at=entry.at + timedelta(days=chance.randint(1, 4)),
+            is_buy=not entry.is_buy,
+            price=entry.price + chance.choice((-1.0, 0.5, 2.0)),
+            fee=chance.randint(1, 40) / 8,
+        )
+        is_open = 0 < number < len(fills) - 1 and chance.random() < 0.3
+        trips.append(Trip(entry, None if is_open else leaves))
+    return trips
+
+
+def plain_trips(writer: Writer, trips: list[Trip]) -> str:
+    sign = -1 if writer.often("fees below zero") else 1
+    rows = []
+    for trip in trips:
+        entry, leaves = trip.entry, trip.exit
+        # an open trade shows its last price
+        status, shown = "closed", leaves
+        if shown is None:
+            status, shown = writer.words("live"), replace(entry, at=entry.at + timedelta(days=1))
+        side = "long" if entry.is_buy else "short"
+        begin = f"{TICKERS[entry.asset]},{side},{entry.shares}"
+        first = f"{entry.at:%Y-%m-%d %H:%M:%S},{entry.price},{sign * entry.fee}"
+        last = f"{shown.at:%Y-%m-%d %H:%M:%S},{shown.price},{sign * shown.fee}"
+        rows.append(f"{begin},{first},{last},{status}")
+    header = "symbol,type,shares,entry_date,entry_price,entry fee,exit_date,exit_price,exit fee"
+    return writer.table(f"{header},status", rows)
+
+
+def vectorbt_trips(writer: Writer, trips: list[Trip]) -> str:
+    rows = []
+    for number, trip in enumerate(trips):
+        entry, leaves = trip.entry, trip.exit
+        status, shown = "Closed", leaves
+        if shown is None:
+            status, shown = "Open", replace(entry, at=entry.at + timedelta(days=1), fee=0.0)
+        side = "Long" if entry.is_buy else "Short"
+        begin = f"{number},{TICKERS[entry.asset]},{entry.shares}"
+        first = f"{entry.at:%Y-%m-%d %H:%M:%S},{entry.price},{entry.fee}"
+        last = f"{shown.at:%Y-%m-%d %H:%M:%S},{shown.price},{shown.fee}"
+        rows.append(f"{begin},{first},{last},{side},{status}")
+    header = "Exit Trade Id,Column,Size,Entry Timestamp,Avg Entry Price,Entry Fees,Exit Timestamp"
+    return writer.table(f"{header},Avg Exit Price,Exit Fees,Direction,Status", rows)
+
+
+def freqtrade_trips(writer: Writer, trips: list[Trip]) -> str:
+    rows: list[dict[str, Any]] = []
+    for trip in trips:
+        entry, leaves = trip.entry, trip.exit
+        row = {
+            "pair": f"{TICKERS[entry.asset]}/USDT",
+            "amount": entry.shares,
+            "open_date": f"{entry.at:%Y-%m-%d %H:%M:%S}+00:00",
+            "open_rate": entry.price,
+            "fee_open": entry.fee / (entry.shares * entry.price),
+            "close_date": None,
+            "close_rate": None,
+            "fee_close": 0.001,
+            "is_short": not entry.is_buy,
+            "profit_abs": None,
+        }
+        if leaves is not None:
+            row["close_date"] = f"{leaves.at:%Y-%m-%d %H:%M:%S}+00:00"
+            row["close_rate"] = leaves.price
+            row["fee_close"] = leaves.fee / (leaves.shares * leaves.price)
+            row["profit_abs"] = entry.signed * (leaves.price - entry.price) - entry.fee - leaves.fee
+        rows.append(row)
+
+    rows = writer.chance.sample(rows, len(rows))
+    trades = {"trades": rows, "total_trades": len(rows), "stake_currency": "USDT"}
+    return json.dumps({"strategy": {"Mine": trades}})
+
+
+PAIRS = tuple(f"{name}/USDT" for name in TICKERS)
+TRIPS = [
+    (plain_trips, Form(plain, "plain", has_fees=True)),
+    (vectorbt_trips, Form(vectorbt, "vectorbt", has_fees=True)),
+    (freqtrade_trips, Form(plain, "freqtrade", PAIRS, has_fees=True, file="result.json")),
+]
+
+
+@pytest.mark.parametrize(("write", "form"), TRIPS, ids=lambda each: getattr(each, "__name__", ""))
+def test_whole_trades_come_back_as_entries_and_exits(
+    write: Callable[[Writer, list[Trip]], str], form: Form, tmp_path: Path
+) -> None:
+    met: Counter[str] = Counter()
+    for seed in range(DRAWS):
+        chance = random.Random(f"{write.__name__} {seed}")
+        trips = draw_trips(chance)
+        writer = Writer([], chance, write.__name__, ORDERS[seed % len(ORDERS)])
+        path = tmp_path / form.file
+        path.write_text(write(writer, trips), encoding="utf-8")
+        fills = [trip.entry for trip in trips] + [trip.exit for trip in trips if trip.exit]
+        found, wanted = read(form, path), expected(form, fills)
+        assert [row[:-1] for row in found] == [row[:-1] for row in wanted]
+        assert [row[-1] for row in found] == pytest.approx([row[-1] for row in wanted])
+        for trip in trips:
+            met["long" if trip.entry.is_buy else "short"] += 1
+            met["closed" if trip.exit else "open"] += 1
+
+    assert met.keys() >= {"long", "short", "open", "closed"}, met

@@ -4,9 +4,18 @@ to fix it, and contains no secret.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
+
+#: what to do where no file can be opened, whichever it is, by code of the error
+_ADVICE_ON_OPEN_FILES = MappingProxyType(
+    {
+        errno.EMFILE: "raise the limit of this process, such as with `ulimit -n 4096`",
+        errno.ENFILE: "end other programs, or raise the machine's limit",
+    }
+)
 
 
 class KtdevalError(Exception):
@@ -159,4 +168,20 @@ def wrap_os_error(
     try:
         yield
     except OSError as error:
-        raise kind(f"{problem}: {error.strerror or error}{advice and f'; {advice}'}") from error
+        raise kind(f"{problem}: {os_reason(error, advice)}") from error
+
+
+def os_reason(error: Exception, advice: str = "") -> str:
+    """Return the system's message of an error, usually an OSError, and after a semicolon what to do
+    about it: `advice`, unless the error is one of too many open files.
+    """
+    reason = str(getattr(error, "strerror", None) or error)
+    advice = os_advice(error, advice)
+    if advice:
+        reason += f"; {advice}"
+    return reason
+
+
+def os_advice(error: Exception, advice: str) -> str:
+    """Return what to do about an error: `advice`, unless the error is one of too many open files."""
+    return _ADVICE_ON_OPEN_FILES.get(getattr(error, "errno", None) or 0, advice)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from ktdeval.calls.http_errors import one_line
-from ktdeval.errors import ConfigError
+from ktdeval.errors import ConfigError, os_reason
 from ktdeval.values.secret_free_addresses import secret_in
 
 _PATIENCE_S = 3.0
@@ -57,6 +57,6 @@ def why_unreachable(url: str) -> str | None:
     try:
         socket.create_connection((host, port), _PATIENCE_S).close()
     except OSError as error:
-        return error.strerror or str(error)
+        return os_reason(error)
 
     return None

@@ -9,6 +9,7 @@ reported in one clear line.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import sqlite3
@@ -34,7 +35,7 @@ from ktdeval.calls.record import (
     record_of,
     unpack,
 )
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, os_reason
 from ktdeval.values.files import Closing, csv_rows, sync_folder
 from ktdeval.values.format_versions import check_version, format_version
 from ktdeval.values.rollback import undone_on_error
@@ -104,6 +105,10 @@ _HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_m
 #: properties of a column that decide whether our rows fit: name, type, nullability, and whether it
 #: is the key. The order of columns does not matter, since rows are written by name.
 _COLUMNS = 'SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(?)'
+#: codes of SQLite for a file that could not be opened, whatever the reason
+_UNOPENED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR})
+#: the database, its log, the index of the log, and their folder while it is synced
+_FILES_OF_A_CONNECTION = 4
 _ADVICE = {
     getattr(sqlite3, f"SQLITE_{row['code']}"): row["advice"]
     for row in csv_rows(Path(__file__).with_name("sqlite_advice.csv"))
@@ -145,7 +150,7 @@ class Connection:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise self.problem(
-                    f"can't make its folder: {error.strerror or error}; {kind.elsewhere}"
+                    f"can't make its folder: {os_reason(error, kind.elsewhere)}"
                 ) from error
 
         is_made = not read_only and _make_whole(path, kind)
@@ -180,10 +185,30 @@ class Connection:
                 f"its table names are not UTF-8, so it is damaged; {self.kind.elsewhere}"
             ) from error
         except sqlite3.Error as error:
-            advice = _ADVICE.get(primary_code(error), "{elsewhere}").format(
+            code = primary_code(error)
+            advice = _ADVICE.get(code, "{elsewhere}").format(
                 **asdict(self.kind), seconds=f"{BUSY_S:.0f}"
             )
-            raise self.problem(f"{error}; {advice}") from error
+            reason = f"{error}; {advice}"
+            shortage = self._shortage() if code in _UNOPENED else None
+            if shortage is not None:
+                reason = f"{error}: {os_reason(shortage)}"
+            raise self.problem(reason) from error
+
+    def _shortage(self) -> OSError | None:
+        """Return the error of opening as many files as SQLite needs, if these are too many: SQLite
+        itself reports only that it could not open one.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                for _ in range(_FILES_OF_A_CONNECTION):
+                    descriptor = os.open(self.path.parent, os.O_RDONLY)
+                    stack.callback(os.close, descriptor)
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    return error
+
+        return None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

@@ -29,7 +29,7 @@ from ktdeval.cli.options import (
     write_groups,
 )
 from ktdeval.cli.terminal_tables import terminal_width
-from ktdeval.errors import BudgetError, KtdevalError
+from ktdeval.errors import BudgetError, KtdevalError, os_reason
 from ktdeval.registry.plugin_registry import hint
 from ktdeval.stores.paths_as_urls import with_urls
 
@@ -345,8 +345,7 @@ def _fail_os(error: OSError) -> int:
         return 0
 
     where = error.filename or "output"
-    reason = error.strerror or error
-    return _fail(f"{where}: {reason}; fix that, or name another path", 2)
+    return _fail(f"{where}: {os_reason(error, 'fix that, or name another path')}", 2)
 
 
 def _show_defect(

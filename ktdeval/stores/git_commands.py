@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, os_advice
 from ktdeval.values.files import read_plain
 
 _TIMEOUT_S = 120
@@ -333,7 +333,8 @@ def _run_git(
 
 
 def _not_started(folder: Path, error: OSError) -> StoreError:
-    return StoreError(f"{folder}: git can't be started ({error.strerror or error}); install git")
+    advice = os_advice(error, "install git")
+    return StoreError(f"{folder}: git can't be started ({error.strerror or error}); {advice}")
 
 
 def _command(settings: Mapping[str, str], arguments: Sequence[str]) -> list[str]:

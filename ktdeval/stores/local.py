@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ktdeval.errors import StoreError, wrap_os_error
+from ktdeval.errors import StoreError, os_reason, wrap_os_error
 from ktdeval.stores.store import (
     MissingKey,
     NoConditionalWrites,
@@ -52,7 +52,7 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise MissingKey(f"{path}: there is no such file") from None
         except OSError as error:
-            raise StoreError(f"{path}: can't read: {error.strerror or error}") from error
+            raise StoreError(f"{path}: can't read: {os_reason(error)}") from error
 
     def exists(self, key: str) -> bool:
         """Return whether a file exists under a key."""
@@ -95,7 +95,7 @@ class LocalStore:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            raise StoreError(f"{folder}: can't list: {error.strerror or error}") from error
+            raise StoreError(f"{folder}: can't list: {os_reason(error)}") from error
 
         for entry in sorted(entries, key=_place_in_order):
             key = prefix + entry.name

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from ktdeval.errors import StoreError, wrap_os_error
+from ktdeval.errors import StoreError, os_reason, wrap_os_error
 from ktdeval.values.temporary import sweep, temporary_file, temporary_folder
 
 BUFFER_BYTES = 1 << 18  # journal lines can exceed 15 kB
@@ -211,5 +211,5 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         sync_folder(path.parent)
     except OSError as error:
         raise StoreError(
-            f"{path}: can't write: {error.strerror or error}; free space or choose another folder"
+            f"{path}: can't write: {os_reason(error, 'free space or choose another folder')}"
         ) from error

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import zstandard
 
-from ktdeval.errors import DataError
+from ktdeval.errors import DataError, os_reason
 from ktdeval.values import (
     PARQUET,
     JsonValue,
@@ -68,8 +68,8 @@ def read_records(path: Path) -> list[LogRecord]:
     try:
         data = read_plain(path, LARGEST_FILE)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise DataError(f"{path}: can't read: {reason}; name a file of at most 512 MiB") from error
+        reason = os_reason(error, "name a file of at most 512 MiB")
+        raise DataError(f"{path}: can't read: {reason}") from error
 
     if data.startswith(_ZIP):
         return list(_archive_records(path))

@@ -20,7 +20,7 @@ import ktdeval
 from ktdeval.calls import PRICE_PACKAGE, Package, installed_version, read_price_table
 from ktdeval.cards import count, listed_days
 from ktdeval.cli import terminal_width
-from ktdeval.errors import KtdevalError
+from ktdeval.errors import KtdevalError, os_advice
 from ktdeval.registry import KINDS, load_plugins
 from ktdeval.runner import cache_folder
 from ktdeval.values import Value, install_command
@@ -226,7 +226,7 @@ def _folder(name: str, folder: Path) -> Check:
             name=name,
             state="broken",
             detail=f"{folder}: {error.strerror or error}",
-            fix="let this user write it, or name another folder",
+            fix=os_advice(error, "let this user write it, or name another folder"),
         )
 
     detail = f"{folder}, {free / 1e9:.1f} GB free"

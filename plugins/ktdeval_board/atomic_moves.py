@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from ktdeval.errors import StoreError, UsageError
+from ktdeval.errors import StoreError, UsageError, os_reason
 from ktdeval.values import temporary_folder
 
 _FOLDER_MODE = 0o755
@@ -45,7 +45,7 @@ class Placement:
             shutil.move(source, target)
         except OSError as error:
             raise StoreError(
-                f"{target}: can't write: {error.strerror or error}; nothing was written"
+                f"{target}: can't write: {os_reason(error, 'nothing was written')}"
             ) from error
 
     def undo(self) -> None:
@@ -82,7 +82,7 @@ def replacing(out: Path, marker: str = "") -> Iterator[Path]:
         fresh.mkdir(mode=_FOLDER_MODE)
     except OSError as error:
         raise StoreError(
-            f"{out}: can't write: {error.strerror or error}; choose another --out"
+            f"{out}: can't write: {os_reason(error, 'choose another --out')}"
         ) from error
 
     with stack:
@@ -119,5 +119,5 @@ def _swap(fresh: Path, out: Path) -> None:
             raise
     except OSError as error:
         raise StoreError(
-            f"{out}: can't be replaced: {error.strerror or error}; choose another --out"
+            f"{out}: can't be replaced: {os_reason(error, 'choose another --out')}"
         ) from error

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ktdeval.cards import card_kinds, field_docs, struct_types
-from ktdeval.errors import CardError
+from ktdeval.errors import CardError, os_reason
 from ktdeval.runner import DrawnKey, Registration
 from ktdeval.values import (
     JsonValue,
@@ -101,7 +101,7 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
             return stream.read(max_bytes)
     except OSError as error:
-        raise CardError(f"{path}: can't read: {error.strerror or error}") from error
+        raise CardError(f"{path}: can't read: {os_reason(error)}") from error
 
 
 def read_text(path: Path, max_bytes: int) -> str:
@@ -138,7 +138,7 @@ def read_own(path: Path, type_: type[T]) -> T:
     try:
         return decode_own(read_plain(path), type_, path)
     except OSError as error:
-        raise CardError(f"{path}: can't read: {error.strerror or error}") from error
+        raise CardError(f"{path}: can't read: {os_reason(error)}") from error
 
 
 def decode_own(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.errors import KtdevalError, UsageError, os_reason
 from ktdeval.values import RefusedBody, body_length
 from ktdeval_board.errata import ERRATA_FILE
 from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
@@ -151,11 +151,8 @@ class SiteServer(ThreadingHTTPServer):
         try:
             super().__init__(address, partial(_Handler, directory=str(live.site)))
         except (OSError, OverflowError, TypeError, UnicodeError) as error:  # as raised by sockets
-            reason = getattr(error, "strerror", None) or error
-            raise UsageError(
-                f"can't listen on {address[0]} port {address[1]}: {reason}; choose another"
-                " --host or --port"
-            ) from error
+            reason = os_reason(error, "choose another --host or --port")
+            raise UsageError(f"can't listen on {address[0]} port {address[1]}: {reason}") from error
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore browsers that disconnect before they receive their response, for example because a

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.errors import ConfigError, ProviderError, StoreError
+from ktdeval.errors import ConfigError, ProviderError, StoreError, os_reason
 from ktdeval.harness import ExternalSession, ToolCall, ToolResult, ToolSpec, join_parts
 from ktdeval.values import read_plain, user_path
 from ktdeval_command.agent_desk import NEXT_DAY, AgentDesk
@@ -404,7 +404,7 @@ def kept_token(path: Path, made: str) -> str:
         return _read_token(path)
     except OSError as error:
         raise ConfigError(
-            f"token: {path}: {error.strerror}; give the path of a file in an existing folder"
+            f"token: {path}: {os_reason(error, 'give the path of a file in an existing folder')}"
         ) from error
 
     with os.fdopen(descriptor, "w") as file:

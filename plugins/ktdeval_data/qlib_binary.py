@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ktdeval.errors import DataError, wrap_os_error
+from ktdeval.errors import DataError, os_reason, wrap_os_error
 from ktdeval.market import DayArray, FloatArray
 from ktdeval_data.delistings import read_delistings
 from ktdeval_data.instruments import read_listing
@@ -82,10 +82,8 @@ def _read_lines(path: Path) -> list[str]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         # the path would appear twice with str(error)
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(
-            f"{path}: can't read: {reason}; expected Qlib's calendars/, instruments/ and features/"
-        ) from error
+        advice = "expected Qlib's calendars/, instruments/ and features/"
+        raise DataError(f"{path}: can't read: {os_reason(error, advice)}") from error
     return [line for line in lines if line.strip()]
 
 

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from ktdeval.errors import ProviderError
+from ktdeval.errors import ProviderError, os_reason
 from ktdeval_human import PageParams
 from ktdeval_human.moments import Moments
 from ktdeval_human.page_server import PageServer
@@ -29,8 +29,8 @@ class PageDesk:
             self._server = PageServer(port, token, self.moments)
         except OSError as error:
             raise ProviderError(
-                f"human/page: can't listen on 127.0.0.1 port {port}: {error.strerror or error};"
-                " choose another --model-args port=N"
+                f"human/page: can't listen on 127.0.0.1 port {port}:"
+                f" {os_reason(error, 'choose another --model-args port=N')}"
             ) from error
 
         self._thread = threading.Thread(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from ktdeval.errors import ConfigError, ModelError
+from ktdeval.errors import ConfigError, ModelError, os_reason
 from ktdeval.harness import ModelRequest, ModelTraits, Reply, ToolCall
 from ktdeval.values import (
     JsonValue,
@@ -182,7 +182,7 @@ def load_script(path: Path, where: str) -> tuple[Script, str]:
         data = read_plain(path, MAX_BYTES)
     except OSError as error:
         raise ConfigError(
-            f"{where}: {error.strerror or error}; give the path of a script with file=PATH"
+            f"{where}: {os_reason(error, 'give the path of a script with file=PATH')}"
         ) from error
 
     content = parse_yaml(data, where)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.errors import DataError, StoreError, UsageError, os_reason
 from ktdeval.stores import Git, git_around
 from ktdeval.values import read_plain
 
@@ -49,7 +49,7 @@ class Clone:
         try:
             return read_plain(path, _MAX_BYTES)
         except OSError as error:
-            raise DataError(f"{path}: can't be read: {error.strerror or error}") from error
+            raise DataError(f"{path}: can't be read: {os_reason(error)}") from error
 
     def matches(self, pattern: str) -> list[tuple[str, dict[str, str]]]:
         """Return the files that match a pattern with places such as `{entrant}`, sorted, with the

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.errors import DataError
+from ktdeval.errors import DataError, os_advice
 from ktdeval.market.snapshots.snapshot import BAR_FIELDS, LABELS, DayArray, MarketSnapshot
 from ktdeval.market.snapshots.snapshot_files import (
     ASSETS,
@@ -247,9 +247,9 @@ def load_manifest(folder: Path) -> SnapshotManifest:
     try:
         manifest = loads_strict(read_plain(path))
     except OSError as error:
+        advice = os_advice(error, "make one with 'ktdeval data make'")
         raise DataError(
-            f"{folder}: not a market snapshot ({MANIFEST}: {error.strerror}); make one with"
-            " 'ktdeval data make'"
+            f"{folder}: not a market snapshot ({MANIFEST}: {error.strerror}); {advice}"
         ) from error
     except ValueError as error:
         raise DataError(f"{path}: not valid JSON: {error}; import the data again") from error

@@ -32,7 +32,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.errors import ConfigError, DataError, StoreError
+from ktdeval.errors import ConfigError, DataError, StoreError, os_advice, os_reason
 from ktdeval.market.snapshots.array_cache import ArrayCache, Arrays
 from ktdeval.market.snapshots.documents import NO_DOCUMENTS, Documents, Entity
 from ktdeval.market.snapshots.manifest import (
@@ -117,8 +117,7 @@ def save_snapshot(
         # Another process may have written the same snapshot in the meantime.
         if not _has_snapshot(folder, named.id):
             raise StoreError(
-                f"{folder}: can't write: {error.strerror or error}; free space or choose another"
-                " folder"
+                f"{folder}: can't write: {os_reason(error, 'free space or choose another folder')}"
             ) from error
 
     return named
@@ -271,9 +270,8 @@ def load_snapshot(folder: Path, cache: ArrayCache | None = None) -> MarketSnapsh
     try:
         snapshot = _read_tables(folder, manifest, known)
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"{folder}: can't read the snapshot: {error}; import the data again"
-        ) from error
+        advice = os_advice(error, "import the data again")
+        raise DataError(f"{folder}: can't read the snapshot: {error}; {advice}") from error
     except ConfigError as error:
         raise DataError(f"{folder}: {error}; import the data again") from error
 

@@ -38,7 +38,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ktdeval.errors import ModelError, RunStop, StoreError
+from ktdeval.errors import ModelError, RunStop, StoreError, os_reason
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply, encodable
 from ktdeval.runner.records.run_file_names import CANARY
 from ktdeval.stores.mirror import keep_file
@@ -156,9 +156,8 @@ def load_record(folder: Path) -> CanaryRecord | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StoreError(
-            f"{path}: not readable: {error}; delete it to continue without fixed questions"
-        ) from error
+        reason = os_reason(error, "delete it to continue without fixed questions")
+        raise StoreError(f"{path}: not readable: {reason}") from error
 
 
 def read_record(data: bytes | str, where: str = CANARY) -> CanaryRecord:

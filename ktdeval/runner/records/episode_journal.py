@@ -22,7 +22,7 @@ import zstandard
 from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.episode_parts import Maker, StepMaker
-from ktdeval.errors import StoreError, wrap_os_error
+from ktdeval.errors import StoreError, os_advice, os_reason, wrap_os_error
 from ktdeval.harness.step_session import TranscriptEntry
 from ktdeval.runner.records.transcript_counts import Said, count_said, read_exchanges
 from ktdeval.task_api.scoring import AnswerRecord
@@ -174,9 +174,10 @@ class Journal(Closing, Generic[T]):
 
             self._end = self._synced_end
             self._count = self._synced
+            advice = os_advice(error, "free space")
             raise StoreError(
                 f"{self.path}: can't write: {error.strerror or error}; all {self._count} finished"
-                " records are kept: free space and run the same command again to resume"
+                f" records are kept: {advice} and run the same command again to resume"
             ) from error
 
         self._keeper.append(self._count, data)
@@ -216,9 +217,8 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
     """Yield complete entries one at a time, since they may not all fit in memory. Raises StoreError
     if an entry is unreadable or corrupt.
     """
-    with wrap_os_error(f"{path}: can't read"):
-        for entry, _ in _whole_entries(path, type_):
-            yield entry
+    for entry, _ in _whole_entries(path, type_):
+        yield entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ def entry_type(path: Path) -> type[Entry]:
 
 def _read_whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that end with a newline, with their numbers; a torn last line is skipped."""
-    with open_plain(path) as stream:
+    with wrap_os_error(f"{path}: can't read"), open_plain(path) as stream:
         for number, line in enumerate(stream, start=1):
             if line.endswith(b"\n"):
                 yield number, line
@@ -341,7 +341,7 @@ def unpack_lines(path: Path, type_: type[T], content: str) -> list[T]:
 
         lines = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False).splitlines()
     except (OSError, zstandard.ZstdError) as error:
-        raise StoreError(f"{where}: {error}") from error
+        raise StoreError(f"{where}: {os_reason(error)}") from error
 
     values = []
     for number, line in enumerate(lines, 1):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ktdeval.errors import ConfigError, UsageError
+from ktdeval.errors import ConfigError, UsageError, os_reason
 from ktdeval.harness.call_params import without_transport
 from ktdeval.runner.records.registered_question import Question
 from ktdeval.task_api.episode_spec import EpisodeSpec, MaskKey, Window
@@ -125,9 +125,8 @@ def load_drawn_key(path: str) -> DrawnKey:
     try:
         data = read_plain(user_path(path), _MAX_BYTES)
     except OSError as error:
-        raise ConfigError(
-            f"{where}: can't read: {error.strerror or error}; give the board's keys/ID.json"
-        ) from error
+        reason = os_reason(error, "give the board's keys/ID.json")
+        raise ConfigError(f"{where}: can't read: {reason}") from error
 
     if b'"mask_key"' not in data and b'"submitter"' in data:
         raise ConfigError(

@@ -17,7 +17,7 @@ import msgspec.inspect
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, os_advice
 from ktdeval.market.venues.venue import FillRule
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import Scale
@@ -194,7 +194,11 @@ def load_ledger(path: Path) -> Ledger:
         rows: list[dict[str, Any]] = table.to_pylist()
         spec = decode_json(metadata[_SPEC_KEY], dict[str, JsonValue], f"{path}: spec")
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-        raise StoreError(f"{path}: not a readable ledger: {str(error).splitlines()[0]}") from error
+        problem = f"{path}: not a readable ledger: {str(error).splitlines()[0]}"
+        advice = os_advice(error, "")
+        if advice:
+            problem += f"; {advice}"
+        raise StoreError(problem) from error
 
     records = from_plain(
         [_fields(row) for row in rows],

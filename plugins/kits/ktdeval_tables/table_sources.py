@@ -12,7 +12,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from ktdeval.errors import DataError
+from ktdeval.errors import DataError, os_reason
 from ktdeval.values import (
     LARGEST_JSON,
     PARQUET,
@@ -98,7 +98,7 @@ def open_source(path: Path) -> TableSource:
         with open_unpacked(path) as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
-        raise DataError(f"{path}: can't read: {error.strerror}") from error
+        raise DataError(f"{path}: can't read: {os_reason(error)}") from error
     except UNREADABLE as error:
         raise unreadable(path, error) from error
 
@@ -155,6 +155,8 @@ def unreadable(path: Path, error: Exception) -> DataError:
     """Return the DataError for a file that can't be read. `error`: one of `UNREADABLE`."""
     if isinstance(error, UnreadableError) and error.line:
         return DataError(f"{path}: {error}")
+    if isinstance(error, OSError) and error.strerror:
+        return DataError(f"{path}: can't read: {os_reason(error)}")
     return DataError(f"{path}: can't read: {' '.join(str(error).split())[:300]}")
 
 

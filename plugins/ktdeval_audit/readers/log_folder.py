@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ktdeval.cards import count
-from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.errors import DataError, StoreError, UsageError, os_reason
 from ktdeval_audit.log_types import AgentLog, LoggedDecision
 from ktdeval_audit.readers.run_folder import is_run
 
@@ -88,7 +88,9 @@ def _find_logs(folder: Path) -> tuple[list[Path], list[str]]:
     size = sum(path.stat().st_size for path in found if path.is_file())
     if size > _MAX_BYTES:
         raise UsageError(f"{folder}: its logs have {size:,} bytes; audit a part of at most 4 GiB")
-    return found, [f"{error.filename}: can't list: {error.strerror}; allow it" for error in refused]
+    return found, [
+        f"{error.filename}: can't list: {os_reason(error, 'allow it')}" for error in refused
+    ]
 
 
 def _refuse(folder: Path, unread: list[str], without_texts: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ktdeval.cards import signature_path
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, os_reason
 from ktdeval.values import file_sha256
 from ktdeval_board import layout
 from ktdeval_board.checking.findings import FileMessage, Stage, rule
@@ -144,7 +144,7 @@ def _items(folder: Path, where: str, limits: Limits | None = None) -> list[Folde
             )
             items.append(item)
     except OSError as error:
-        problem = f"can't be read: {error.strerror or 'unreadable'}"
+        problem = f"can't be read: {os_reason(error)}"
         return [FolderItem(folder.name, where or ".", folder, mode=0, problem=problem)]
 
     return items

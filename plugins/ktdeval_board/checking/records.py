@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ktdeval.errors import CardError
+from ktdeval.errors import CardError, os_reason
 from ktdeval.registry import Plugins
 from ktdeval.values import (
     Finding,
@@ -220,7 +220,7 @@ def _copy_record(
     try:
         digest, size = _copy(recorded.source / file.path, target, most)
     except OSError as error:
-        yield "records", f"can't be read as a regular file: {error.strerror or error}"
+        yield "records", f"can't be read as a regular file: {os_reason(error)}"
         return
 
     if size > most:

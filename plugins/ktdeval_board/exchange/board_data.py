@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, os_reason
 from ktdeval.values import JsonValue
 from ktdeval_board.atomic_moves import replacing
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, load_board
@@ -92,7 +92,7 @@ def write_folder(out: Path, write: Callable[[Path], ExportReport]) -> ExportRepo
             return write(folder)
     except OSError as error:
         raise StoreError(
-            f"{out}: can't write: {error.strerror or error}; free space or choose another folder"
+            f"{out}: can't write: {os_reason(error, 'free space or choose another folder')}"
         ) from error
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, os_reason
 from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 from ktdeval_board import templates
 from ktdeval_board.rules import Rules
@@ -108,8 +108,7 @@ class SiteWriter:
             path.write_bytes(content.encode() if isinstance(content, str) else content)
         except OSError as error:
             raise StoreError(
-                f"{path}: can't write: {error.strerror or error}; free space or choose another"
-                " --out"
+                f"{path}: can't write: {os_reason(error, 'free space or choose another --out')}"
             ) from error
 
     def put(self, name: str, value: JsonValue, is_plain: bool = False) -> None:

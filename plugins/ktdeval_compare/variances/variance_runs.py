@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.cards import TradingEpisode, system_labels
-from ktdeval.errors import CardError, UsageError
+from ktdeval.errors import CardError, UsageError, os_reason
 from ktdeval.values import read_plain
 from ktdeval_compare.pairs.compared_cards import (
     EntrantCard,
@@ -148,10 +148,12 @@ def _read_text(name: str) -> tuple[Path, str]:
     try:
         return path, read_plain(path, _LARGEST).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise UsageError(
-            f"{name}: {reason}; give a CSV file, or one of {', '.join(shipped)}"
-        ) from None
+        advice = f"give a CSV file, or one of {', '.join(shipped)}"
+        if isinstance(error, OSError):
+            reason = os_reason(error, advice)
+        else:
+            reason = f"is not UTF-8; {advice}"
+        raise UsageError(f"{name}: {reason}") from None
 
 
 def _parse_table(path: Path, text: str, skipped: int) -> pd.DataFrame:

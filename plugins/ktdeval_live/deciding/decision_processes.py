@@ -12,6 +12,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
+from ktdeval.errors import os_reason
 from ktdeval_live.deciding.step import DueDecision, Problem
 from ktdeval_live.record.folder import LiveFolder
 
@@ -43,7 +44,7 @@ class ProcessAsker:
         try:
             process = self._start(words)
         except OSError as error:
-            return "failed", f"no process could be started: {error.strerror or error}"
+            return "failed", f"no process could be started: {os_reason(error)}"
 
         try:
             _, said = process.communicate(timeout=limit_s)

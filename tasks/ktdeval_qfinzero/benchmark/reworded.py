@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from ktdeval.errors import DataError
+from ktdeval.errors import DataError, os_reason
 from ktdeval.values import Arguments, JsonValue, Value, decode_json, read_plain, sha256_hex
 from ktdeval_qfinzero.benchmark.items import BenchmarkItem
 from ktdeval_qfinzero.benchmark.literals import wording_problem
@@ -49,7 +49,7 @@ def load_wordings(path: Path, name: str) -> tuple[Wordings, str]:
     try:
         text = read_plain(path)
     except OSError as error:
-        raise DataError(f"{name}: can't be read: {error.strerror or error}") from error
+        raise DataError(f"{name}: can't be read: {os_reason(error)}") from error
 
     return decode_json(text, Wordings, name, DataError), sha256_hex(text)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ktdeval.errors import ConfigError
+from ktdeval.errors import ConfigError, os_reason
 from ktdeval.values import build, load_yaml, loads_untrusted, option, read_plain
 
 _FILE_HELP = (
@@ -107,7 +107,7 @@ def load_spec(path: Path) -> IngestSpec:
         given: Any = loads_untrusted(read_plain(path))  # `build` refuses values other than objects
         return build(IngestSpec, given, str(path))
     except OSError as error:
-        raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
+        raise ConfigError(f"{path}: can't read: {os_reason(error)}") from error
     except ValueError as error:
         raise ConfigError(f"{path}: not JSON: {str(error)[:100]}") from error
 

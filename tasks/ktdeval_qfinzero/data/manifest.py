@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ktdeval.errors import DataError
+from ktdeval.errors import DataError, os_advice
 from ktdeval.values import (
     JsonValue,
     Value,
@@ -273,8 +273,9 @@ def load_manifest(folder: Path) -> DatasetManifest:
     try:
         data = path.read_bytes()
     except OSError as error:
+        advice = os_advice(error, "make or ingest one")
         raise DataError(
-            f"{folder}: not a dataset ({MANIFEST}: {error.strerror or error}); make or ingest one"
+            f"{folder}: not a dataset ({MANIFEST}: {error.strerror or error}); {advice}"
         ) from error
 
     head = decode_json(

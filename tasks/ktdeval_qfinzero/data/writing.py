@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ktdeval.errors import DataError, StoreError
+from ktdeval.errors import DataError, StoreError, os_advice
 from ktdeval.values import (
     lock_folder,
     new_folder,
@@ -156,9 +156,8 @@ def save_dataset(
 
                 shutil.rmtree(inside)
     except (OSError, duckdb.Error, pa.ArrowException) as error:
-        raise StoreError(
-            f"{folder}: can't write: {_reason(error)}; free space or choose another folder"
-        ) from error
+        advice = os_advice(error, "free space or choose another folder")
+        raise StoreError(f"{folder}: can't write: {_reason(error)}; {advice}") from error
 
     return complete if held is None else held.info
 
@@ -200,9 +199,8 @@ def update_dataset(
             with undone_on_error(lambda _: _remove_unpublished(folder, manifest)):
                 return _update(folder, manifest, addition, replace=replace)
         except (OSError, duckdb.Error, pa.ArrowException) as error:
-            raise StoreError(
-                f"{folder}: can't update: {_reason(error)}; free space, or check the dataset"
-            ) from error
+            advice = os_advice(error, "free space, or check the dataset")
+            raise StoreError(f"{folder}: can't update: {_reason(error)}; {advice}") from error
 
 
 def _update(

@@ -16,7 +16,7 @@ from errno import EFBIG
 from pathlib import Path
 from typing import Any, Final
 
-from ktdeval.errors import DataError, UsageError, wrap_os_error
+from ktdeval.errors import DataError, UsageError, os_reason, wrap_os_error
 from ktdeval.values import (
     JsonValue,
     content_hash,
@@ -94,8 +94,8 @@ def _line_rows(path: Path) -> Iterator[SampleRow]:
     try:
         text = read_plain(path, MAX_FILE_BYTES).decode("utf-8")
     except OSError as error:
-        advice = "; split the file" if error.errno == EFBIG else ""
-        raise DataError(f"{path}: can't read samples: {error.strerror or error}{advice}") from error
+        advice = "split the file" if error.errno == EFBIG else ""
+        raise DataError(f"{path}: can't read samples: {os_reason(error, advice)}") from error
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8"

@@ -13,7 +13,7 @@ import click
 
 from ktdeval.cards import count
 from ktdeval.cli import FilePath, example, flag, options_of
-from ktdeval.errors import DataError, UsageError
+from ktdeval.errors import DataError, UsageError, os_reason
 from ktdeval.values import JsonValue, dumps_canonical, dumps_pretty, loads_untrusted, read_plain
 from ktdeval_qfinzero.access.commands.options import (
     ClockOptions,
@@ -230,6 +230,6 @@ def _read_log_lines(log: Path) -> list[str]:
         # bytes, since strings may contain U+2028, which ends a line of text
         return [line.decode() for line in read_plain(log).splitlines()]
     except OSError as error:
-        raise DataError(f"{log}: can't read: {error.strerror or error}") from error
+        raise DataError(f"{log}: can't read: {os_reason(error)}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{log}: not UTF-8 text") from error

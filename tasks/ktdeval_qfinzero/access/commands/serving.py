@@ -18,7 +18,7 @@ import anyio
 import click
 import uvicorn
 
-from ktdeval.errors import UsageError
+from ktdeval.errors import UsageError, os_reason
 from ktdeval_qfinzero.access.commands.options import DatasetSource, open_data, start_at
 from ktdeval_qfinzero.access.guarded_dispatch import LOOPBACK_NAMES, AccessRules
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
@@ -58,10 +58,8 @@ def bind(host: str, port: int) -> socket.socket:
             bound.close()
             raise
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(
-            f"can't listen on {host} port {port}: {reason}; choose another --host or --port"
-        ) from error
+        reason = os_reason(error, "choose another --host or --port")
+        raise UsageError(f"can't listen on {host} port {port}: {reason}") from error
 
     return bound
 

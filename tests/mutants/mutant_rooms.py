@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-import math
 import random
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mutant_sites import Mutant, faults_of, is_there, nodes_of
+from mutant_sites import Mutant, faults_of, is_there, nodes_of, semantic_faults_of
 
 COUNT = 30
+FaultsOf = Callable[[str, ast.Module], Iterator[tuple[int, Mutant]]]
 #: folders that modules are imported from, and what the rooms in each are called
 ROOTS = {".": "ktdeval/{}", "tasks": "{}", "plugins": "{}", "plugins/kits": "{}"}
 BOUNDARY = ("tests/boundary",)
@@ -129,19 +130,32 @@ def _has(path: Path, mutant: Mutant) -> bool:
 
 
 def choose(room: Room, count: int = COUNT, seed: str = "") -> list[Mutant]:
-    """Draw mutants by a seed, spread over modules in proportion to their statements."""
+    """Draw mutants by a seed, half of them faults of meaning, spread over modules in proportion to
+    their statements.
+    """
+    drawn = _ranked(room, seed, semantic_faults_of)[: (count + 1) // 2]
+    taken = {(each.module, each.function, each.before, each.occurrence) for each in drawn}
+    for each in _ranked(room, seed, faults_of):
+        if len(drawn) == count:
+            break
+        if (each.module, each.function, each.before, each.occurrence) not in taken:
+            drawn.append(each)
+    return sorted(drawn, key=lambda each: (each.module, each.function, each.before))
+
+
+def _ranked(room: Room, seed: str, faults: FaultsOf) -> list[Mutant]:
+    """Order a room's mutants of a kind as they are drawn, at most one at a place."""
     ranked: list[tuple[float, Mutant]] = []
     for module, path in room.files.items():
         tree = ast.parse(path.read_bytes())
         n_statements = sum(isinstance(node, ast.stmt) for _, node in nodes_of(tree))
         chance = random.Random(module + seed)
-        faults = list(faults_of(module, tree))
-        chance.shuffle(faults)
-        one_a_node = dict(reversed(faults))
+        found = list(faults(module, tree))
+        chance.shuffle(found)
+        one_a_node = dict(reversed(found))
         offset = chance.random()
         for rank, mutant in enumerate(one_a_node.values()):
             ranked.append(((rank + offset) / max(1, n_statements), mutant))
 
     ranked.sort(key=lambda each: (each[0], str(each[1])))
-    chosen = [mutant for position, mutant in ranked[:count] if math.isfinite(position)]
-    return sorted(chosen, key=lambda each: (each.module, each.function, each.before))
+    return [mutant for _, mutant in ranked]

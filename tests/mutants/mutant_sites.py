@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -46,6 +46,19 @@ PASSED_OVER = (ast.Raise, ast.Assert, ast.JoinedStr, ast.pattern, ast.arguments,
 UNTOUCHED_FUNCTIONS = {"__repr__", "__str__"}
 LOGGING = {"debug", "info", "warning", "error", "exception", "warn"}
 TEXTS = (ast.JoinedStr, ast.List, ast.Tuple)
+#: names of what counts days, steps and rows: the one before is a fault that people make
+COUNTERS = {"t", "day", "row", "step", "index", "position", "number", "at", "first", "last"}
+#: where the order of two operands is nothing, or a mistake that any call shows
+IN_ANY_ORDER = {
+    *FUNCTIONS,
+    "isinstance",
+    "issubclass",
+    "isclose",
+    "allclose",
+    "array_equal",
+    "hypot",
+}
+LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 @dataclass(frozen=True)
@@ -182,6 +195,39 @@ def _of_statement(node: ast.AST) -> Iterator[ast.AST]:
                 yield _replaced(node, op=OPERATORS[type(operator)]())
 
 
+def _semantic(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield faults of meaning: a lost sign, a wrong variable, a stale field, the day before, a missing
+    guard.
+    """
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=operand) if not isinstance(operand, ast.Constant):
+            yield operand
+        case ast.Call(func=function, args=[argument]) if _last_name(function) == "abs":
+            yield argument
+        case ast.Call(func=function, keywords=keywords) if _last_name(function) == "replace":
+            for each in keywords:
+                if each.arg is not None and not isinstance(each.value, ast.Constant):
+                    rest = [other for other in keywords if other is not each]
+                    yield _replaced(node, keywords=rest)
+        case ast.Call(func=function, args=[first, second, *others]) if (
+            _differ(first, second) and _last_name(function) not in IN_ANY_ORDER
+        ):
+            yield _replaced(node, args=[second, first, *others])
+        case ast.BinOp(left=left, op=ast.Sub() | ast.Div(), right=right) if _differ(left, right):
+            yield _replaced(node, left=right, right=left)
+        case ast.Subscript(slice=ast.Name(id=name) as index, ctx=ast.Load()) if name in COUNTERS:
+            yield _replaced(node, slice=ast.BinOp(index, ast.Sub(), ast.Constant(1)))
+        case ast.If(body=[*_, last], orelse=[]) if isinstance(last, LEAVES):
+            yield ast.Pass()
+
+
+def _differ(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two operands are variables of different names."""
+    variables = (ast.Name, ast.Attribute)
+    is_both = isinstance(one, variables) and isinstance(other, variables)
+    return is_both and ast.unparse(one) != ast.unparse(other)
+
+
 def _may_return_none(tree: ast.Module) -> set[int]:
     """Identify the return statements of functions that say that they may return None."""
     returns: set[int] = set()
@@ -193,8 +239,24 @@ def _may_return_none(tree: ast.Module) -> set[int]:
     return returns
 
 
+def _by_operators(node: ast.AST) -> Iterator[ast.AST]:
+    yield from _of_expression(node)
+    yield from _of_statement(node)
+
+
 def faults_of(module: str, tree: ast.Module) -> Iterator[tuple[int, Mutant]]:
-    """Yield all mutants of a module, each with the number of its node."""
+    """Yield the mutants of a module by single operators, each with the number of its node."""
+    yield from _faults(module, tree, _by_operators)
+
+
+def semantic_faults_of(module: str, tree: ast.Module) -> Iterator[tuple[int, Mutant]]:
+    """Yield the mutants of a module by faults of meaning, each with the number of its node."""
+    yield from _faults(module, tree, _semantic)
+
+
+def _faults(
+    module: str, tree: ast.Module, of_node: Callable[[ast.AST], Iterator[ast.AST]]
+) -> Iterator[tuple[int, Mutant]]:
     seen: Counter[tuple[str, str]] = Counter()
     may_be_none = _may_return_none(tree)
     for number, (function, node) in enumerate(nodes_of(tree)):
@@ -206,7 +268,7 @@ def faults_of(module: str, tree: ast.Module) -> Iterator[tuple[int, Mutant]]:
         if isinstance(node, ast.Return) and id(node) in may_be_none:
             continue
 
-        for other in [*_of_expression(node), *_of_statement(node)]:
+        for other in of_node(node):
             after = ast.unparse(ast.fix_missing_locations(other))
             yield number, Mutant(module, function, before, occurrence, after)
 

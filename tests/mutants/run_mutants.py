@@ -25,7 +25,7 @@ import pytest
 import mutant_hook
 from mutant_hook import Switch, read_mutants, write_mutants
 from mutant_play import Played, play
-from mutant_rooms import Room, choose, find_place, find_room
+from mutant_rooms import COUNT, Room, choose, find_place, find_room
 from mutant_sites import Mutant
 
 HERE = Path(__file__).resolve().parent
@@ -50,6 +50,7 @@ class Measurement:
         self.search = False  # for killers of those without one
         self.slow = False  # whether slow tests are tried, too
         self.patience = PATIENCE
+        self.is_own = False  # whether only the room's own tests are tried
         self.failing: set[str] = set()
         self.reached: set[int] = set()
 
@@ -192,7 +193,8 @@ def measure(measurement: Measurement) -> None:
     for plugin in ("schemathesis", "cacheprovider", "xdist"):
         options += ["-p", f"no:{plugin}"]
 
-    places = [str(place) for place in [*room.boundary, *room.tests]]
+    boundary = [] if measurement.is_own else room.boundary
+    places = [str(place) for place in [*boundary, *room.tests]]
     options += ["--rootdir", str(room.repository), *places]
     code = pytest.main(options, plugins=[measurement])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -221,9 +223,9 @@ def compare(before: Sequence[Mutant], after: Sequence[Mutant]) -> Iterable[str]:
                 yield f"survives ({name.replace('_', ' ')} {killer}): {stored}"
 
 
-def draw(room: Room, kept: Path) -> list[Mutant]:
+def draw(room: Room, kept: Path, count: int = COUNT, seed: str = "") -> list[Mutant]:
     """Draw mutants, and add survivors of earlier rounds, which a table lists."""
-    drawn = choose(room)
+    drawn = choose(room, count, seed)
     if kept.exists():
         drawn += [each for each in read_mutants(kept) if each.module in room.files]
     return list(dict.fromkeys(drawn))
@@ -235,8 +237,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("room", nargs="?", help="a package; without it: the stored figures of all")
     parser.add_argument("--choose", action="store_true", help="choose mutants anew and store them")
     parser.add_argument("--search", action="store_true", help="look for killers of survivors, too")
-    parser.add_argument("--seed", default="", help="try others than the stored ones; store none")
+    parser.add_argument(
+        "--seed",
+        default="",
+        help="draw by it: tries others than the stored ones and stores none, or all with --choose",
+    )
     parser.add_argument("--slow", action="store_true", help="try tests that are marked slow, too")
+    parser.add_argument("--own", action="store_true", help="leave out the tests of the boundary")
+    parser.add_argument("--count", type=int, default=COUNT, help="how many are drawn")
     parser.add_argument("--repository", type=Path, default=HERE.parents[1])
     parser.add_argument("--stored", type=Path, default=HERE / "stored")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds")
@@ -249,10 +257,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     room = find_room(given.room, given.repository.resolve())
     path = given.stored / f"{given.room}.csv"
-    if given.seed:
-        stored = choose(room, seed=given.seed)
-    elif given.choose:
-        stored = draw(room, given.stored.parent / "kept.csv")
+    if given.choose:
+        stored = draw(room, given.stored.parent / "kept.csv", given.count, given.seed)
+    elif given.seed:
+        stored = choose(room, given.count, given.seed)
     elif path.exists():
         stored = read_mutants(path)
     else:
@@ -266,9 +274,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         measurement.search = bool(given.choose or given.search or given.seed)
         measurement.slow = given.slow
         measurement.patience = given.patience
+        measurement.is_own = given.own
         measure(measurement)
 
-    if measurement.search and not given.seed:
+    if measurement.search and (given.choose or not given.seed):
         write_mutants(path, [*measurement.mutants, *missing])
     return report(measurement, there, missing)
 

@@ -17,7 +17,7 @@ import pytest
 
 from mutant_hook import read_mutants, write_mutants
 from mutant_rooms import choose, find_place, find_room
-from mutant_sites import IS_ACTIVE, Mutant, faults_of, is_there, weave
+from mutant_sites import IS_ACTIVE, Mutant, faults_of, is_there, semantic_faults_of, weave
 
 RUN = Path(__file__).with_name("run_mutants.py")
 
@@ -62,6 +62,47 @@ def changes(body: str, returns: str = "") -> set[tuple[str, str]]:
 )
 def test_faults_are_those_that_people_make(body: str, expected: set[tuple[str, str]]) -> None:
     assert changes(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("x = -y", {("-y", "y")}),
+        ("x = -1", set()),
+        ("x = abs(y)", {("abs(y)", "y")}),
+        ("x = np.abs(y)", {("np.abs(y)", "y")}),
+        ("x = f(x, y)", {("f(x, y)", "f(y, x)")}),
+        ("x = f(x, x)", set()),
+        ("x = max(x, y)", set()),
+        ("x = f(x, 1)", set()),
+        ("x = x - y", {("x - y", "y - x")}),
+        ("x = x.a / y", {("x.a / y", "y / x.a")}),
+        ("x = x + y", set()),
+        (
+            "x = replace(x, a=y, b=2)",
+            {("replace(x, a=y, b=2)", "replace(x, b=2)")},
+        ),
+        ("x = x[t]", {("x[t]", "x[t - 1]")}),
+        ("x[t] = y", set()),
+        ("x = x[y]", set()),
+        ("if x: return y", {("if x:\n    return y", "pass")}),
+        ("if x: raise y", {("if x:\n    raise y", "pass")}),
+        ("if x: y = 1", set()),
+    ],
+)
+def test_faults_of_meaning_are_those_that_reviews_miss(
+    body: str, expected: set[tuple[str, str]]
+) -> None:
+    tree = ast.parse(f"def f(x, y, t):\n    {body}")
+    found = {(mutant.before, mutant.after) for _, mutant in semantic_faults_of("m", tree)}
+    assert found == expected
+
+
+def test_a_missing_guard_is_woven_in_with_all_that_it_holds() -> None:
+    source = "def f(x):\n    if x < 0:\n        x = -x\n        return x + 1\n    return x"
+    guard = Mutant("m", "f", "if x < 0:\n    x = -x\n    return x + 1", 0, "pass")
+    module = woven(source, guard, Mutant("m", "f", "x + 1", 0, "x - 1"))
+    assert [module(number)["f"](-3) for number in (None, 0, 1)] == [4, -3, 2]
 
 
 def test_none_is_no_fault_where_it_may_be_returned() -> None:

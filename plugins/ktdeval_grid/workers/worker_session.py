@@ -50,7 +50,8 @@ class WorkerReport:
     planned: int  #: number of units in the grid
     done: int  #: number of units done by all workers
     failed: int  #: number of failed units, not counting units stopped by a budget
-    problems: tuple[str, ...]  #: why systems or jobs were given up here, one line each
+    #: why systems or jobs were given up here, and why units failed; one line each
+    problems: tuple[str, ...]
     is_stopped: bool = False  #: whether work ended here only because of a budget
     settled: int = 0  #: number of units not run because their system's order is settled
 
@@ -192,6 +193,7 @@ def _worker_report(record: GridRecord, place: GridPlace, worker: Worker, name: s
     ]
     problems += [f"{slug}: {problem}" for slug, problem in worker.runner.stopped.items()]
     problems += [f"{job}: {problem}" for job, problem in worker.gathering.problems.items()]
+    problems += [f"{failure.system}: {failure.error}" for failure in failed]
     return WorkerReport(
         place=place.root,
         name=name,

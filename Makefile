@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # `make test` prints what it skips and why (-rs).
-.PHONY: benchmarks since-release help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs facts site fuzz public-api container lock release-check test-schemas test-llm snapshots test-all lint format floors mutants build nightly worked-example screenshots clean
+.PHONY: benchmarks since-release help demo test test-rooms test-rest test-frameworks test-inspect test-qlib test-ray test-rl docs facts site fuzz public-api container lock release-check test-schemas test-llm snapshots test-all lint format floors mutants unseen build nightly worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in a minute or two, with keyless models"
@@ -23,7 +23,8 @@ help:
 	@echo "make nightly  what takes too long for .ci/run: exhaustive tests, floors, oldest versions, a second Python, torch, Ray, a container, fuzzing, speed beside the last release"
 	@echo "make snapshots  write the snapshots of printed texts in tests again, after a meant change of wording"
 	@echo "make lint     ruff, mypy, import-linter, and what each job makes one read"
-	@echo "make mutants ROOM=trading  the stored mutants of a room, each against its killer; CHOOSE=1 draws them anew, SEED=2 others to try once, SEARCH=1 tries survivors again; without ROOM the figures of all"
+	@echo "make mutants ROOM=trading  the stored mutants of a room, each against its killer; SEED=2 tries others once, CHOOSE=1 stores those of the seed instead, SEARCH=1 tries survivors again; without ROOM the figures of all"
+	@echo "make unseen   faults drawn by KTDEVAL_FAULTS_SEED in rooms drawn by it: the share that quick tests kill; four minutes on two cores"
 	@echo "make floors   delete each package of tasks/ and plugins/ in turn from a copy, and try the rest: some four minutes"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make docs     the generated parts of the documentation: docs/reference, docs/packages, lists in other pages"
@@ -143,6 +144,9 @@ floors: $(VENV)/.installed-dev
 mutants: $(VENV)/.installed-dev
 	env $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 nice -n 19 \
 		$(BIN)/python tests/mutants/run_mutants.py $(ROOM) $(if $(CHOOSE),--choose) $(if $(SEARCH),--search) $(if $(SEED),--seed $(SEED)) $(if $(SLOW),--slow)
+
+unseen: $(VENV)/.installed-dev
+	env $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutants/try_unseen.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .

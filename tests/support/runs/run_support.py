@@ -49,7 +49,7 @@ SAME_MASK = ("--mask-key", MASK_KEY)  # for runs that are compared byte by byte
 _DIES = "RUN_PLUGIN_DIE"  # how the variables begin that tell `run_plugin` when to kill its process
 
 _SERVER = multiprocessing.get_context("forkserver")
-_PRELOADED = [
+PRELOADED = [
     "pandas",
     "pyarrow.dataset",
     "pytest",
@@ -66,15 +66,15 @@ _PRELOADED = [
     "yaml",
     "support.runs.warm_commands",
 ]
-_SERVER.set_forkserver_preload(_PRELOADED)
+_SERVER.set_forkserver_preload(PRELOADED)
 
 
 def preload(*modules: str) -> None:
     """Have the fork server import more, where it does not run yet; what is not installed is passed
     over.
     """
-    _PRELOADED[-1:-1] = modules  # before what freezes all that is there
-    _SERVER.set_forkserver_preload(_PRELOADED)
+    PRELOADED[-1:-1] = modules  # before what freezes all that is there
+    _SERVER.set_forkserver_preload(PRELOADED)
 
 
 @functools.cache

@@ -203,6 +203,7 @@ worked-example: $(VENV)/.installed-dev
 screenshots: $(VENV)/.installed-dev
 	env PYTHONPATH=tests $(BIN)/python tests/support/docs/readme_screenshots.py
 	env PYTHONPATH=tests $(BIN)/python tests/support/docs/readme_recording.py
+	env PYTHONPATH=tests $(BIN)/python tests/support/docs/readme_figures.py
 
 clean:
 	rm -rf $(VENV) $(LLM_VENV) $(INSPECT_VENV) $(FRAMEWORKS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .cache site .hypothesis .import_linter_cache
@@ -212,13 +213,17 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
-	$(PIP) install -e .
+	@echo "installing ktdeval into $(VENV), 0.7 GB: pip says nothing until it is done"
+	@$(PIP) install -e .
+	@echo "installed"
 	@touch $@
 
 # The versions that the tests last passed with; `make lock` takes newer ones.
 LOCK := .ci/constraints.txt
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml $(LOCK)
-	$(PIP) install -e '.[dev]' --constraint $(LOCK)
+	@echo "installing ktdeval and the development tools into $(VENV): pip says nothing until it is done"
+	@$(PIP) install -e '.[dev]' --constraint $(LOCK)
+	@echo "installed"
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 # The requirements alone: the site needs no ktdeval.

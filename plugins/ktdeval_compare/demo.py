@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +22,9 @@ from ktdeval.cli import (
 )
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig
+
+if TYPE_CHECKING:
+    from ktdeval_compare.ranking.luck import LuckReport
 
 RECALLING = "builtin/memory"
 MASKED = "ktdfin"
@@ -66,7 +70,8 @@ def demo(options: DemoOptions) -> None:
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
     memory = _run_model(RECALLING, MASKED, MEMORY_WINDOWS, options)
     modes = find_paper_table("ktdfin-3", plugins)
-    frame = paper_frame(modes, [memory], TableChoices(plugins=plugins))
+    # The labels of these cards are what the demo intends: a public key, and no trade without prices.
+    frame = paper_frame(modes, [memory], TableChoices(plugins=plugins), tell=_say_nothing)
     click.echo(write_table(modes, frame, "text", line_width()))
     click.echo(
         "When codes and days are visible it earns what it remembers, even if it sees no prices "
@@ -78,13 +83,29 @@ def demo(options: DemoOptions) -> None:
         " knowledge, 548 days.\n"
     )
     runs = [_run_model(f"builtin/{name}", RANKED, (), options) for name in STRATEGIES]
-    parts = list(luck_parts(luck(load_entrants(runs), ())))
+    report = luck(load_entrants(runs), ())
+    parts = list(luck_parts(report))
     first = parts[: parts.index("")]
     click.echo("\n".join(lines_of(first, line_width())))
+    click.echo(f"\n{_selection_sentence(report)}")
     click.echo(
         f"\nmore    ktdeval card show {runs[0]}\n        ktdeval view report "
         f"{' '.join(map(str, runs))}"
     )
+
+
+def _selection_sentence(report: LuckReport) -> str:
+    """Return what the strategy with the highest return selects."""
+    best = next(row for row in report.cards if row.return_rank == 1)
+    return (
+        f"The highest return is that of {best.card}. By selection, which is what market, industries,"
+        f" style\nand trading leave, it is number {best.selection_rank:.0f} of {len(report.cards)}: a return"
+        " alone does not show who selects."
+    )
+
+
+def _say_nothing(note: str) -> None:
+    """Take a caveat that the demo's own sentences cover."""
 
 
 def _run_model(model: str, tasks: str, windows: tuple[str, ...], options: DemoOptions) -> Path:

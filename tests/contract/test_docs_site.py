@@ -27,6 +27,7 @@ from support.docs.docs_prose import (
     word_count,
 )
 from support.docs.make_docs import generated_pages
+from support.docs.readme_figures import PRINTED, luck_picture
 from support.paths import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
@@ -38,6 +39,7 @@ WRITTEN = sorted(
     - set(FOLDER.glob("*.md"))
     - set((DOCS / "reference").glob("*.md"))
 )
+FIGURES = ("remembers-or-invests.svg", "where-it-came-from.svg", "is-it-luck.svg")
 #: A changelog repeats what pages say
 REPEATING = {FOLDER / "changelog.md"}
 
@@ -206,3 +208,25 @@ def test_first_documented_result_is_the_best_distinct_row_of_the_paper() -> None
 
 def test_the_pictures_of_the_readme_show_the_pages_of_today() -> None:
     assert recorded_hashes() == hashes(), "run `make screenshots`"
+
+
+# ---- pictures of the first page
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_picture_of_the_point_has_at_most_12_words(name: str) -> None:
+    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", _text(DOCS / "images" / name))
+    words = [word for word in " ".join(drawn).split() if word[0].isalpha()]
+    assert 0 < len(words) <= 12
+
+
+def test_sentences_beside_the_pictures_have_their_figures() -> None:
+    readme = " ".join(_text(README).split())
+    memory, parts, luck = (_text(DOCS / "images" / name) for name in FIGURES)
+    for figure in ("+92 %", "+10 %"):
+        assert f">{figure}<" in memory
+        assert figure in readme
+
+    (selection,) = re.findall(r">selection<.*?>(\S+ %)<", parts, re.DOTALL)
+    assert selection.removeprefix("\N{MINUS SIGN}") in readme
+    assert luck == luck_picture(PRINTED)

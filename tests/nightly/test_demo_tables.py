@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import ktdeval
-from support.paths import REPOSITORY
+from ktdeval.testing import not_empty
+from support.docs.readme_figures import IMAGES, pictures
 from support.runs.run_support import Done, ktdeval as command
 
 # the whole demo is run for the first of them: about a minute of one processor
@@ -47,15 +48,14 @@ def test_memory_helps_with_visible_codes_and_days_and_not_behind_the_mask(
     assert "rank by return against rank by selection: Spearman" in demo[1].out
 
 
-def test_the_readme_shows_the_table_of_the_demo(demo: tuple[Path, Done]) -> None:
-    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    block = text.split("## The demo")[1].split("```")[1]
-    _, *rows = [line.strip() for line in block.splitlines() if line.strip()]
+def test_no_warning_interrupts_the_story(demo: tuple[Path, Done]) -> None:
+    assert "warning" not in demo[1].err
+    assert "The highest return is that of builtin/low_volatility" in demo[1].out
 
-    assert len(rows) == 3
 
-    for row in rows:
-        assert f"builtin/memory  {row}" in demo[1].out
+def test_the_pictures_of_the_readme_are_drawn_from_the_demo(demo: tuple[Path, Done]) -> None:
+    for name, picture in not_empty(pictures(demo[0]).items()):
+        assert picture == (IMAGES / name).read_text(encoding="utf-8"), "run `make screenshots`"
 
 
 def test_what_it_can_not_recognise_it_trades_as_if_it_had_no_memory(

@@ -8,7 +8,7 @@ rows are computed from cards, either here or by a function in that package.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 
@@ -99,9 +99,14 @@ _OPTIONS = {
 }
 
 
-def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices) -> pd.DataFrame:
+def paper_frame(
+    table: PaperTable,
+    paths: Sequence[Path],
+    choices: TableChoices,
+    tell: Callable[[str], None] = warn,
+) -> pd.DataFrame:
     """Return a table's data, [rows x columns], at full precision. The frame's `attrs` have the
-    `notes`.
+    `notes`. `tell` gets the caveats of the cards in tables of tasks.
 
     Raises UsageError or CardError if the cards lack the table's figures, or if a choice does not
     apply.
@@ -130,7 +135,7 @@ def paper_frame(table: PaperTable, paths: Sequence[Path], choices: TableChoices)
     made_of = {"excess": "total_return", "selection_rank": "selection_alpha"}
     used = dict.fromkeys(made_of.get(name, name) for name in metrics)
     for note in card_notes(entrants, list(used)):
-        warn(note)
+        tell(note)
 
     if rows == "factors":
         return _exposure_frame(entrants, choices.cohort)

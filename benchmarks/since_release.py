@@ -44,7 +44,7 @@ from ktdeval.stores.git_commands import Git
 SINCE = "e12c72fef"
 LIMIT = 1.1  #: a ratio above it is marked
 EPISODES = 12
-_STEPS = 40  #: of an episode
+_STEPS = 30  #: of an episode
 _NAMES, _DAYS = 300, 750  #: of the market that is imported
 _JUDGED_DAYS, _HELD = 40, 30  #: decisions of a judged file: days, and names held on each
 _LOGGED, _SHOWN = 40, 30  #: decisions of an audited log, and assets shown to each

@@ -20,6 +20,7 @@ from ktdeval.cli.groups import (
     LazyGroup as LazyGroup,
     load_command as load_command,
 )
+from ktdeval.cli.listing import spec_json as spec_json
 from ktdeval.cli.options import (
     WORDS as WORDS,
     FilePath as FilePath,
@@ -31,15 +32,18 @@ from ktdeval.cli.options import (
     RunOptionsCommand as RunOptionsCommand,
     RunPath as RunPath,
     config_option as config_option,
+    field_option as field_option,
     flag as flag,
     given_of as given_of,
     inherit_option as inherit_option,
+    is_required as is_required,
     open_plugins as open_plugins,
     options_of as options_of,
     parameters_of as parameters_of,
     plugin_words as plugin_words,
     run_flag as run_flag,
     warn as warn,
+    write_groups as write_groups,
 )
 from ktdeval.cli.progress import work_shown as work_shown
 from ktdeval.cli.resume_hint import resume_line as resume_line
@@ -52,6 +56,7 @@ from ktdeval.cli.signing import passphrase_of_key as passphrase_of_key
 from ktdeval.cli.terminal_tables import (
     grid_lines as grid_lines,
     line_width as line_width,
+    params_of as params_of,
     print_findings as print_findings,
     print_grid as print_grid,
     print_json as print_json,

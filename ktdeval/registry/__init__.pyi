@@ -27,6 +27,7 @@ from ktdeval.registry.plugin_registry import (
 from ktdeval.registry.task_files import (
     ITEMS_KEY as ITEMS_KEY,
     find_figure as find_figure,
+    merge_layers as merge_layers,
     metric_specs as metric_specs,
     table_metrics as table_metrics,
     table_specs as table_specs,

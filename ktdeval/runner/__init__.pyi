@@ -47,6 +47,7 @@ from ktdeval.runner.plans.data_source import (
     cache_folder as cache_folder,
     open_market as open_market,
     open_snapshot as open_snapshot,
+    store_snapshot as store_snapshot,
 )
 from ktdeval.runner.plans.plan import (
     as_first_recorded as as_first_recorded,

@@ -1,5 +1,5 @@
 """Market data: embedded synthetic markets, tables in long format, Qlib's binary layout, markets
-fetched from vendors, and placebos for any of these markets.
+fetched from vendors, and placebos for any of these markets; and the command group `data`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,13 @@ def ktdeval_venues() -> list[Spec]:
         Spec(name, maker("ktdeval.market:find_venue", name), venue.listed_summary)
         for name, venue in built_in_venues().items()
     ]
+
+
+@hookimpl
+def ktdeval_commands() -> list[Spec]:
+    """Return the command group `data`."""
+    summary = "List data providers; make, check or describe market data."
+    return [Spec("data", later("ktdeval_data.command:data"), summary, groups=("market",))]
 
 
 @hookimpl

@@ -146,20 +146,34 @@ def test_nothing_is_pickled_or_evaluated_or_uses_clocks_or_global_chance() -> No
 
 def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
     """From a package of ktdeval its `__all__`, never a module inside; of other plugins nothing but
-    the kits.
+    the kits. ktdeval itself imports no kit either.
     """
     wrong = []
 
     for path in SOURCES:
         own = parts_of(path)[0]
+        known = {own} if own == "ktdeval" else {own, *KITS}
         for module in imports_in(nodes_of(path)):
             package, *inside = module.split(".")
             if package == "ktdeval" != own and len(inside) > 1:
                 wrong.append(f"{name_of(path)}: {module}")
-            elif package.startswith("ktdeval_") and package not in (own, *KITS):
+            elif package.startswith("ktdeval_") and package not in known:
                 wrong.append(f"{name_of(path)}: {module} is a plugin's")
 
     assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_front_of_ktdeval_names_a_kit() -> None:
+    """Names of a package are listed in its stub and imported when they are used."""
+    fronts = {}
+    for stub in not_empty([*sorted((ROOT / "ktdeval").rglob("*.pyi"))]):
+        tops = {
+            module.split(".")[0] for module in imports_in(ast.walk(ast.parse(stub.read_text())))
+        }
+        if tops - {"ktdeval"}:
+            fronts[name_of(stub)] = tops - {"ktdeval"}
+
+    assert fronts == {"ktdeval/api.pyi": {"ktdeval_raw_markets"}}
 
 
 @pytest.mark.slow
@@ -170,6 +184,9 @@ def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
     allowed = {
         "plugins/ktdeval_audit/command.py",
         "plugins/ktdeval_compare/commands.py",
+        "plugins/ktdeval_data/check_command.py",
+        "plugins/ktdeval_data/command.py",
+        "plugins/ktdeval_data/make_command.py",
         "plugins/ktdeval_compare/demo.py",
         "plugins/ktdeval_compare/forks/fork_command.py",
         "plugins/ktdeval_gym/rl/command.py",

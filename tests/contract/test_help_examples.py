@@ -83,7 +83,7 @@ def test_each_help_page_has_an_example_that_its_own_command_takes(
 
     assert not wrong, "\n".join(wrong)
     assert list(tmp_path.iterdir()) == []
-    assert "Example:\n  ktdeval data\n" in terminal.out("data", "--help")
+    assert "Example:\n  ktdeval list metrics\n" in terminal.out("list", "--help")
 
 
 @pytest.mark.slow

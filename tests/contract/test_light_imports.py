@@ -38,7 +38,6 @@ def test_reading_a_card_imports_no_heavy_library(script: str) -> None:
 PRINT_ALL_HELP = """
 import contextlib, io, sys
 import click
-from ktdeval.cli.data_make import MakeCommand
 from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli, main
 
@@ -50,7 +49,7 @@ def ask(words, command):
     if heavy:
         sys.exit(f"{' '.join(words)} --help imports {', '.join(sorted(heavy))}")
 
-    if isinstance(command, MakeCommand):
+    if hasattr(command, "of_providers"):  # data make
         for of_provider in command.of_providers(click.Context(command)):
             ask([*words, of_provider.name], of_provider)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
-from ktdeval.cli.data_make import MakeCommand
 from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
 from ktdeval.registry import load_plugins
@@ -31,9 +31,8 @@ def _with_children(
 ) -> Iterator[tuple[str, click.Command]]:
     yield path, command
     context = click.Context(command, info_name=path, parent=parent)
-    if isinstance(command, MakeCommand):
-        for of_provider in command.of_providers(context):
-            yield f"{path} {of_provider.name}", of_provider
+    for of_provider in provider_commands(command, context):
+        yield f"{path} {of_provider.name}", of_provider
 
     if not isinstance(command, click.Group):
         return
@@ -43,6 +42,15 @@ def _with_children(
         assert child is not None, f"{path} {name}"
         if not child.hidden:
             yield from _with_children(f"{path} {name}", load_command(child), context)
+
+
+def provider_commands(command: click.Command, context: click.Context) -> list[Any]:
+    """Return the commands that `data make` has for its providers; none of any other command."""
+    of_providers = getattr(command, "of_providers", None)
+    if of_providers is None:
+        return []
+
+    return list(of_providers(context))
 
 
 def context_of(words: Sequence[str]) -> click.Context:

@@ -15,8 +15,8 @@ from types import ModuleType
 import click
 import msgspec
 
-from ktdeval.cli.data_make import MakeCommand
 from ktdeval.cli.groups import load_command
+from support.docs.docs_commands import provider_commands
 from support.paths import REPOSITORY
 
 SNAPSHOT = REPOSITORY / "tests" / "contract" / "public_api.txt"
@@ -96,10 +96,9 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
             options += each.opts
 
     yield f"command {path} {' '.join(sorted(options))}".rstrip()
-    if isinstance(command, MakeCommand):
-        for of_provider in command.of_providers(click.Context(command)):
-            own = click.Command(str(of_provider.name), params=of_provider.own)
-            yield from _command(f"{path} {of_provider.name}", own)
+    for of_provider in provider_commands(command, click.Context(command)):
+        own = click.Command(str(of_provider.name), params=of_provider.own)
+        yield from _command(f"{path} {of_provider.name}", own)
 
     if isinstance(command, click.Group):
         context = click.Context(command)

@@ -76,7 +76,7 @@ variants:
         "data spec": Parser(
             of_file(_data_spec, "spec.yaml"),
             (b"seed: 3\n", b"first: 2024-01-02\nlast: '2024-03-01'\n"),
-            ("ktdeval/cli/data_make.py",),
+            ("ktdeval_data/make_command.py",),
         ),
         "recipe": Parser(
             of_file(_recipe, "recipe.yaml"),
@@ -84,7 +84,7 @@ variants:
                 b"recipe: 1\nmarket: us\nquery: {first: 2024-01-02, codes: [AAPL]}\nsnapshot: abc\n"
                 b"day_fields: [open]\ndays: {2024-01-02: ab}\ncode_fields: [name]\ncodes: {A: b}\n",
             ),
-            ("ktdeval/runner/plans/snapshot_recipe.py",),
+            ("ktdeval_data/recipes.py",),
         ),
         "grid options": Parser(
             of_file(_grid_options, "grid.yaml"),
@@ -99,8 +99,8 @@ variants:
 
 def _data_spec(path: Path) -> object:
     """Read the parameters of `ktdeval data make synthetic`."""
-    from ktdeval.cli.data_make import given_params
     from ktdeval.values import build_params
+    from ktdeval_data.make_command import given_params
 
     spec = _plugins().spec("data", "synthetic")
     args = given_params({}, None, path)
@@ -109,7 +109,7 @@ def _data_spec(path: Path) -> object:
 
 
 def _recipe(path: Path) -> object:
-    from ktdeval.runner.plans.snapshot_recipe import load_recipe
+    from ktdeval_data.recipes import load_recipe
 
     return load_recipe(path, _plugins())
 

@@ -14,31 +14,30 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli.completers import complete_names
-from ktdeval.cli.data_check import report_market
-from ktdeval.cli.examples import example
-from ktdeval.cli.options import (
+from ktdeval.cli import (
     FilePath,
     JsonOptions,
     OutputPath,
+    complete_names,
+    example,
     field_option,
     flag,
     is_required,
     open_plugins,
     options_of,
+    params_of,
+    print_findings,
     write_groups,
 )
-from ktdeval.cli.terminal_tables import params_of, print_findings
 from ktdeval.errors import PluginError, UsageError
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.registry.task_files import merge_layers
-from ktdeval.values.config_options import build_params, near_matches, option
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.registry import Plugins, merge_layers
+from ktdeval.values import build_params, load_yaml, near_matches, option
+from ktdeval_data.check_command import report_market
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
-    from ktdeval.market.snapshots.snapshot import MarketSnapshot
-    from ktdeval.runner.plans.snapshot_recipe import Recipe
+    from ktdeval.market import MarketSnapshot
+    from ktdeval_data.recipes import Recipe
 
 
 @dataclass(frozen=True)
@@ -303,7 +302,7 @@ def _make_given(plugins: Plugins, spec: Spec, own: Mapping[str, Any], options: M
         _fetch(plugins, spec, args, out)
         return 0
 
-    from ktdeval.runner.plans.data_source import store_snapshot
+    from ktdeval.runner import store_snapshot
 
     stored = store_snapshot(plugins, spec.name, args, out)
     _print_summary(stored, out)
@@ -379,7 +378,7 @@ def _fetch(
     expected: tuple[Path, Recipe] | None = None,
 ) -> None:
     """Fetch a market, store it with a recipe, and warn about problems with the data."""
-    from ktdeval.runner.plans.snapshot_recipe import RECIPE, fetch_snapshot
+    from ktdeval_data.recipes import RECIPE, fetch_snapshot
 
     query = _pin_query(spec, args, out)
     stored = fetch_snapshot(plugins, spec.name, query, out, expected)
@@ -399,7 +398,7 @@ def _pin_query(spec: Spec, args: Mapping[str, Any], out: Path) -> Mapping[str, A
 
 def _fetch_again(plugins: Plugins, recipe: Path, options: MakeOptions) -> None:
     """Fetch the market in a recipe again, and compare it with the recipe."""
-    from ktdeval.runner.plans.snapshot_recipe import load_recipe
+    from ktdeval_data.recipes import load_recipe
 
     if options.check_only or options.as_json or options.spec is not None:
         raise UsageError("--recipe takes only --out DIR, and --set for what a recipe omits")

@@ -11,9 +11,9 @@ import click
 import pytest
 from inline_snapshot import snapshot
 
-from ktdeval.cli.command_tree import BUILT_IN
 from ktdeval.registry import find_entry_points, plugin_registry
 from ktdeval.testing import Terminal
+from ktdeval_data.command import data
 
 SMALL = ("--first", "2024-01-02", "--last", "2024-02-08")
 NOTES = '''
@@ -64,9 +64,8 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_are_three_commands_with_few_options() -> None:
-    group: Any = BUILT_IN["data"].load()
     options = {}
-    for name, command in group.commands.items():
+    for name, command in data.commands.items():
         options[name] = [each.opts[0] for each in command.params if isinstance(each, click.Option)]
 
     assert options == {

@@ -12,29 +12,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli.data_check import report_facts, report_form, report_market
-from ktdeval.cli.data_make import loaded_plugins, make, provider_kind
-from ktdeval.cli.examples import example
-from ktdeval.cli.listing import spec_json
-from ktdeval.cli.options import (
+from ktdeval.cli import (
     FilePath,
     JsonOptions,
     PluginOptions,
+    example,
     flag,
     inherit_option,
     is_required,
     open_plugins,
     options_of,
+    params_of,
+    print_json,
+    print_table,
+    spec_json,
 )
-from ktdeval.cli.terminal_tables import params_of, print_json, print_table
 from ktdeval.errors import UsageError
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.config_options import stored_market
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.registry import Plugins
+from ktdeval.values import dumps_pretty, stored_market
+from ktdeval_data.check_command import report_facts, report_form, report_market
+from ktdeval_data.make_command import loaded_plugins, make, provider_kind
 
 if TYPE_CHECKING:
-    from ktdeval.market.snapshots.snapshot import MarketSnapshot
-    from ktdeval.registry.plugin_data_formats import DataForm
+    from ktdeval.market import MarketSnapshot
+    from ktdeval.registry import DataForm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ def check(context: click.Context, folder: Path, options: DataCheckOptions) -> in
     if form is not None:
         return report_form(form, folder, options.as_json)
 
-    from ktdeval.market.snapshots.storage import load_snapshot
+    from ktdeval.market import load_snapshot
     from ktdeval_raw_markets.checks.quality import raw_from_snapshot
 
     return report_market(raw_from_snapshot(load_snapshot(folder)), options.as_json)
@@ -130,7 +131,7 @@ def _market_of(plugins: Plugins, given: Path) -> MarketSnapshot:
     Raises UsageError or DataError if the folder does not contain a market, or if the provider
     requires parameters.
     """
-    from ktdeval.runner.plans.data_source import open_snapshot
+    from ktdeval.runner import open_snapshot
 
     spec = plugins.specs("data").get(str(given))
     if spec is None:
@@ -172,7 +173,7 @@ def info(context: click.Context, folder: Path, options: JsonOptions) -> None:
     """Show what stored data hold, after checking that they are unchanged."""
     form = _form_of(loaded_plugins(context), folder)
     if form is None:
-        from ktdeval.market.snapshots.storage import load_snapshot
+        from ktdeval.market import load_snapshot
 
         facts = _snapshot_facts(load_snapshot(folder), folder)
     else:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli.options import inherit_option
-from ktdeval.cli.terminal_tables import print_table, report_findings
-from ktdeval.values.findings import count_level
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
+from ktdeval.cli import inherit_option, print_table, report_findings
+from ktdeval.values import JsonValue, count_level, dumps_pretty
 
 if TYPE_CHECKING:
-    from ktdeval.market.snapshots.snapshot import MarketSnapshot
-    from ktdeval.registry.plugin_data_formats import DataForm
+    from ktdeval.market import MarketSnapshot
+    from ktdeval.registry import DataForm
     from ktdeval_raw_markets.sources.raw_tables import RawMarket
     from ktdeval_raw_markets.stylised_facts import StylisedFact
 

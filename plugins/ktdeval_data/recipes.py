@@ -16,12 +16,9 @@ import numpy.typing as npt
 import yaml
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.market.snapshots.manifest import with_id
-from ktdeval.market.snapshots.snapshot import BAR_FIELDS, FloatArray, MarketSnapshot
-from ktdeval.market.snapshots.storage import save_snapshot
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.values.config_options import build, to_mapping
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.market import BAR_FIELDS, FloatArray, MarketSnapshot, save_snapshot, with_id
+from ktdeval.registry import Plugins
+from ktdeval.values import build, load_yaml, to_mapping
 
 RECIPE = "recipe.yaml"
 _HEAD = (

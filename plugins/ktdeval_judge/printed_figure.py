@@ -13,9 +13,6 @@ import math
 from dataclasses import dataclass
 
 import msgspec
-from scipy.integrate import quad
-from scipy.special import log_ndtr
-from scipy.stats import norm
 
 from ktdeval.errors import UsageError
 from ktdeval.stats import (
@@ -266,6 +263,8 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
     then the mean over c of `1 - Phi((ratio - c) / spread)^trials`.
     """
     ratio = figure.moments.sharpe
+    from scipy.special import log_ndtr  # noqa: PLC0415 - heavy, and the help needs none
+
     own = figure.sampling_variance
     shared = 0.0
     if trials > 1:
@@ -278,6 +277,10 @@ def reached_by_luck(figure: PrintedFigure, trials: int) -> float:
 
     if not shared:
         return reach_ratio(0.0)
+
+    # heavy, and only correlated trials need them
+    from scipy.integrate import quad  # noqa: PLC0415
+    from scipy.stats import norm  # noqa: PLC0415
 
     # point from which the shared luck is sufficient; the integrand may jump there
     needed = (ratio - expected_best_sharpe(trials, own)) / shared

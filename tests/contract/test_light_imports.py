@@ -35,6 +35,17 @@ def test_reading_a_card_imports_no_heavy_library(script: str) -> None:
     assert not HEAVY & imported
 
 
+def test_a_printed_ratio_is_judged_without_libraries_of_tables_and_tests() -> None:
+    """Of scipy, only its special functions are needed."""
+    heavy = ["pandas", "pyarrow", "statsmodels", "scipy.stats", "scipy.integrate"]
+    script = (
+        "import sys; from ktdeval.cli.main import main;"
+        " main('judge --sharpe 6.47 --days 40 --trials 64'.split());"
+        f" print('imported:', [name for name in {heavy} if name in sys.modules])"
+    )
+    assert printed(script).endswith("imported: []\n")
+
+
 PRINT_ALL_HELP = """
 import contextlib, io, sys
 import click

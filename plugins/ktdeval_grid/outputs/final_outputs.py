@@ -31,7 +31,12 @@ from ktdeval.cli import ForkedCall
 from ktdeval.errors import UsageError
 from ktdeval.registry import Plugins
 from ktdeval.values import make_folder, temporary_folder, write_atomic
-from ktdeval_grid.outputs.output_kinds import CardFacts, CardsOutput, call_command, make_outputs
+from ktdeval_grid.outputs.output_kinds import (
+    CardFacts,
+    CardsOutput,
+    call_command,
+    planned_outputs,
+)
 from ktdeval_grid.outputs.static_site import INDEX, BundleCard, BundlePage, write_bundle
 from ktdeval_grid.planning.plan import Page
 from ktdeval_grid.state.records import GridRecord
@@ -97,7 +102,7 @@ def make_ending(
         drawn_report = begin(partial(_draw_report, site, paths, pages, plugins))
         written_cards = begin(partial(_bundle_cards, site, cards, pages, plugins))
 
-        outputs = list(make_outputs(paths, facts, record.plan.tables, plugins))
+        outputs = _make_outputs(paths, facts, record, plugins, begin)
         _write_tables(root / TABLES, outputs, ending)
         bundled, problems = written_cards()
         ending.problems.extend(problems)
@@ -116,6 +121,22 @@ def make_ending(
         _replace(site, root / SITE)
 
     return ending
+
+
+def _make_outputs(
+    cards: Sequence[Path],
+    facts: CardFacts,
+    record: GridRecord,
+    plugins: Plugins,
+    begin: Callable[[Callable[[], CardsOutput]], Callable[[], CardsOutput]],
+) -> list[CardsOutput]:
+    """Return the tables and reports. The first one is made in this process, so that calls that
+    `begin` forks share the modules that it imports.
+    """
+    planned = list(planned_outputs(cards, facts, record.plan.tables, plugins))
+    first = [make() for make in planned[:1]]
+    begun = [begin(make) for make in planned[1:]]
+    return [*first, *(result() for result in begun)]
 
 
 def _begin_call(function: Callable[[], T]) -> Callable[[], T]:

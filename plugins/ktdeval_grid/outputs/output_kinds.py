@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,11 @@ def output_specs() -> OutputSpecs:
     return from_plain(load_yaml(OUTPUTS), OutputSpecs, str(OUTPUTS), ConfigError)
 
 
-def make_outputs(
+def planned_outputs(
     cards: Sequence[Path], facts: CardFacts, tables: Sequence[str] | None, plugins: Plugins
-) -> Iterator[CardsOutput]:
-    """Yield the tables that the plan names or, by default, those for which the cards suffice, and
-    then the reports.
+) -> Iterator[Callable[[], CardsOutput]]:
+    """Yield functions that make the tables that the plan names or, by default, those for which the
+    cards suffice, and then the reports.
     """
     specs = output_specs()
     if tables is None:
@@ -116,14 +117,13 @@ def make_outputs(
             form: ["paper", "table", *paths, "--like", name, "--format", spelled]
             for form, spelled in (("txt", "text"), ("md", "markdown"), ("csv", "csv"))
         }
-        yield _make_output(name, "", words, plugins)
+        yield partial(_make_output, name, "", words, plugins)
 
     for name, report in specs.reports.items():
         if report.hold(facts):
             text = [*report.words, *paths]
-            yield _make_output(
-                name, report.title, {"txt": text, "json": [*text, "--json"]}, plugins
-            )
+            words = {"txt": text, "json": [*text, "--json"]}
+            yield partial(_make_output, name, report.title, words, plugins)
 
 
 def _make_output(

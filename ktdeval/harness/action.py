@@ -10,8 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.feedback import MAX_PROBLEMS
@@ -25,6 +23,7 @@ from ktdeval.harness.submission_form import (
     invalid,
     read_valid,
 )
+from ktdeval.harness.submission_schema import SubmissionSchema
 from ktdeval.market.venues.venue import MAX_PRICE, FillRule
 from ktdeval.masking.identity_index import WITHHELD
 from ktdeval.masking.lens import Lens
@@ -193,7 +192,7 @@ class ActionForm(SubmissionForm):
         )
         self._lens = lens
         self._scales = scales
-        self._validator = Draft202012Validator(schema)
+        self._schema = SubmissionSchema(schema)
         del offered["$schema"]
         orders = offered["properties"]["orders"]
         orders["description"] = _orders_text(scales, weights_only)
@@ -214,7 +213,7 @@ class ActionForm(SubmissionForm):
 
     def read(self, text: str) -> SubmissionReading:
         """Return the submission in `text`, with counts. Any text can be read."""
-        value, feedback = read_valid(text, self._validator, with_side_words)
+        value, feedback = read_valid(text, self._schema, with_side_words)
         if feedback is not None:
             return SubmissionReading(feedback, count_attempts(value, "orders", self._lens))
 

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jsonschema import Draft202012Validator
-
 from ktdeval.harness.agent import StepSession
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolSpec
 from ktdeval.harness.feedback import answer_reply, with_cut
 from ktdeval.harness.submission_form import read_valid
+from ktdeval.harness.submission_schema import SubmissionSchema
 from ktdeval.values.strict_json import JsonObject
 
 TEXT_ONLY = (
@@ -33,12 +32,12 @@ def ask_forced(
     and followed by feedback. The session must not run `tool` itself. Raises ModelError if the model
     call failed.
     """
-    validator = Draft202012Validator(dict(tool.parameters))
+    schema = SubmissionSchema(dict(tool.parameters))
     for _ in range(session.submission_attempts):
         reply = session.ask(ModelRequest(tuple(messages), tools=(tool,), tool_choice=tool.name))
         calls = reply.tool_calls
         if len(calls) == 1 and calls[0].name == tool.name:
-            value, problem = read_valid(calls[0].arguments, validator)
+            value, problem = read_valid(calls[0].arguments, schema)
             if problem is None:
                 answer: JsonObject = value
                 return answer

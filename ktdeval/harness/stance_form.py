@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from jsonschema import Draft202012Validator
-
 from ktdeval.harness.agent import HarnessConfig, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.reading import with_side_words
@@ -26,6 +24,7 @@ from ktdeval.harness.submission_form import (
     problem,
     read_valid,
 )
+from ktdeval.harness.submission_schema import SubmissionSchema
 from ktdeval.market.venues.venue import Fees
 from ktdeval.masking.lens import Lens
 from ktdeval.observation.state import ObservedState
@@ -172,7 +171,7 @@ class StanceForm(SubmissionForm):
         schema = stance_schema(config.min_reason_chars)
         self._lens = lens
         self._rule = rule
-        self._validator = Draft202012Validator(schema)
+        self._schema = SubmissionSchema(schema)
         self._assets: tuple[int, ...] = ()
         self._held: dict[int, int] = {}
         self._rebuild: Rebuild | None = None
@@ -214,7 +213,7 @@ class StanceForm(SubmissionForm):
 
     def read(self, text: str) -> SubmissionReading:
         """Return the submission in `text`, or the feedback that explains why it was rejected."""
-        value, feedback = read_valid(text, self._validator, with_side_words)
+        value, feedback = read_valid(text, self._schema, with_side_words)
         if feedback is not None:
             return SubmissionReading(feedback, count_attempts(value, "decisions", self._lens))
 

@@ -9,12 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jsonschema import Draft202012Validator
-
 from ktdeval.harness.agent import Submission
 from ktdeval.harness.chat_messages import ToolSpec
-from ktdeval.harness.feedback import schema_problems
 from ktdeval.harness.reading import is_no_arguments
+from ktdeval.harness.submission_schema import SubmissionSchema
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload_types import render_json
 from ktdeval.observation.state import ObservedState
@@ -92,7 +90,7 @@ def count_attempts(value: JsonValue, field: str, lens: Lens) -> int:
 
 def read_valid(
     text: str,
-    validator: Draft202012Validator,
+    schema: SubmissionSchema,
     spelled: Callable[[JsonValue], JsonValue] | None = None,
 ) -> tuple[Any, Submission | None]:
     """Return the JSON value of a text, and the feedback, which is None if the value conforms to the
@@ -104,7 +102,7 @@ def read_valid(
     """
     no_json = "must be one JSON object, without NaN or Infinity"
     if is_no_arguments(text):
-        if validator.is_valid({}):
+        if schema.is_valid({}):
             return {}, None
         return None, problem("bad_json", "(whole)", no_json)
 
@@ -117,7 +115,7 @@ def read_valid(
     else:
         if spelled is not None:
             value = spelled(value)
-        problems = schema_problems(value, validator)
+        problems = schema.problems(value)
         feedback = invalid("schema", problems) if problems else None
         return value, feedback
 

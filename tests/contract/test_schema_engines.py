@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from ktdeval.harness.submission_schema import sure_check
 from ktdeval.testing import not_empty
 from support.paths import REPOSITORY
 from support.schemas.schema_documents import breakers, followers
@@ -232,3 +233,14 @@ def test_ajv_in_strict_mode_takes_every_schema_of_a_file() -> None:
 def test_the_table_agrees_with_the_rules_of_providers(rule: str) -> None:
     found = {name: RULES[rule](schema) for name, schema in sent_schemas().items()}
     assert found == {name: CELLS[name][rule] for name in CELLS} != {}
+
+
+# --- the check that comes before jsonschema
+
+
+@pytest.mark.exhaustive
+def test_documents_that_follow_a_sent_schema_are_surely_valid_and_broken_ones_are_not() -> None:
+    for schema in not_empty(sent_schemas().values()):
+        is_sure = sure_check(schema)
+        assert all(map(is_sure, followers(schema, 5)))
+        assert not any(is_sure(broken.document) for broken in breakers(schema, 5))

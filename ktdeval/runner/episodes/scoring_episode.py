@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
 
 from ktdeval.errors import PluginError
@@ -16,6 +15,7 @@ from ktdeval.harness.agent import Observation, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
 from ktdeval.harness.step_session import GuardedSession
 from ktdeval.harness.submission_form import SubmissionForm, SubmissionReading, read_valid
+from ktdeval.harness.submission_schema import SubmissionSchema
 from ktdeval.runner.episodes.episode_parts import ScoringParts, StepwiseEpisode
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.records.run_file_names import ANSWERS
@@ -36,7 +36,7 @@ class AnswerForm(SubmissionForm):
         """
         self.tool = tool
         self._text_field = text_field
-        self._validator = Draft202012Validator(tool.parameters)
+        self._schema = SubmissionSchema(tool.parameters)
 
     def arguments_of(self, text: str, /) -> str | None:
         """Return an answer with this text as its only field. None if the sample does not accept
@@ -48,7 +48,7 @@ class AnswerForm(SubmissionForm):
 
     def read(self, text: str) -> SubmissionReading:
         """Return an empty submission if `text` is a valid answer, and feedback otherwise."""
-        _, feedback = read_valid(text, self._validator)
+        _, feedback = read_valid(text, self._schema)
         return SubmissionReading(feedback or Submission(()))
 
 

@@ -109,40 +109,8 @@ from ktdeval.values.strict_json import (
     loads_untrusted as loads_untrusted,
     plain as plain,
     refuse_half_pairs as refuse_half_pairs,
+    reject_constant as reject_constant,
     unique_fields as unique_fields,
-)
-from ktdeval.values.tables.blocks import TextBlock as TextBlock, read_blocks as read_blocks
-from ktdeval.values.tables.file_kinds import is_workbook as is_workbook
-from ktdeval.values.tables.rows import (
-    LARGEST_JSON as LARGEST_JSON,
-    NO_HEADER as NO_HEADER,
-    Report as Report,
-    TableFault as TableFault,
-    TableFile as TableFile,
-    TableRow as TableRow,
-    TableShape as TableShape,
-    WrittenNumber as WrittenNumber,
-    bounded_lines as bounded_lines,
-    csv_reader as csv_reader,
-    file_faults as file_faults,
-    open_strict as open_strict,
-    read_exact_json as read_exact_json,
-    read_rows as read_rows,
-)
-from ktdeval.values.tables.text_encoding import (
-    GB18030 as GB18030,
-    UTF8 as UTF8,
-    LineGuard as LineGuard,
-    UnreadableError as UnreadableError,
-    at_line as at_line,
-    cell_count as cell_count,
-    encodings as encodings,
-    encodings_of as encodings_of,
-    first_bytes as first_bytes,
-    first_lines as first_lines,
-    marked_encoding as marked_encoding,
-    open_text as open_text,
-    shown_cell as shown_cell,
 )
 from ktdeval.values.temporary import (
     filling as filling,

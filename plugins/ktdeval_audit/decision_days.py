@@ -9,9 +9,10 @@ from datetime import date
 from pathlib import Path
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values import JsonValue, TableFile, TableShape, read_rows
+from ktdeval.values import JsonValue
 from ktdeval_audit.log_types import AgentLog, LoggedDecision, LogText
 from ktdeval_audit.named_dates import named_dates
+from ktdeval_tables.readers.rows import TableFile, TableShape, read_rows
 
 FIELDS = (
     "decided_on",

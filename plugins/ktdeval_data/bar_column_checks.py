@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values import at_line
 from ktdeval_data.params import LongParams
 from ktdeval_raw_markets.assembly import listed_codes
 from ktdeval_raw_markets.sources.column_units import AMOUNT_UNITS, VOLUME_UNITS, Unit
@@ -20,6 +19,7 @@ from ktdeval_tables.currency_detection import HUNDREDTHS, PRICES, may_mean, word
 from ktdeval_tables.days import WITHIN_DAYS, DayForm
 from ktdeval_tables.names import is_asset, is_known, squeeze_name, unit_in, unread_columns
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.readers.text_encoding import at_line
 from ktdeval_tables.vendor_tables import parse_flags
 
 EVENTS = ("divisor", "return_factor", "adjusted_close", "split", "dividend", "reference")

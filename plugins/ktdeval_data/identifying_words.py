@@ -9,9 +9,9 @@ import pandas as pd
 
 from ktdeval.errors import UsageError
 from ktdeval.market import Entity
-from ktdeval.values import first_bytes
 from ktdeval_raw_markets.sources.document_files import entity_of, read_entities
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.readers.text_encoding import first_bytes
 from ktdeval_tables.row_places import place
 from ktdeval_tables.vendor_tables import read_table
 

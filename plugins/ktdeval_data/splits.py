@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values import at_line, shown_cell
 from ktdeval_data.bar_column_checks import refuse_lost_zeros_beside
 from ktdeval_tables.dated_events import as_events
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.readers.text_encoding import at_line, shown_cell
 from ktdeval_tables.split_ratios import ratio_of
 from ktdeval_tables.vendor_tables import read_table
 

@@ -19,10 +19,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktdeval.values import LineGuard, UnreadableError, cell_count, csv_reader, open_parquet
+from ktdeval.values import open_parquet
 from ktdeval_tables.json_tables import FoundTable, tables_in
 from ktdeval_tables.numbers import POINT
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.readers.rows import csv_reader
+from ktdeval_tables.readers.text_encoding import LineGuard, UnreadableError, cell_count
 from ktdeval_tables.sections import closed_by_rule, is_sectioned, split_sections, stacked_tables
 from ktdeval_tables.table_sources import INDEX, UNREADABLE, TableSource, refuse_bytes, unreadable
 from ktdeval_tables.text_layout import BLANKS, each_once

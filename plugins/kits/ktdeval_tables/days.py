@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.values import at_line
+from ktdeval_tables.readers.text_encoding import at_line
 
 EXCEL = "excel"
 ROC = "roc"  #: years of the Republic of China (year minus 1911)

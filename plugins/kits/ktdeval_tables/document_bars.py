@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from ktdeval.market import parse_code
-from ktdeval.values import SIGNATURE_BYTES, JsonValue, UnreadableError, other_kind
+from ktdeval.values import SIGNATURE_BYTES, JsonValue, other_kind
 from ktdeval_tables.json_tables import KEY, FoundTable, tables_in
+from ktdeval_tables.readers.text_encoding import UnreadableError
 from ktdeval_tables.table_sources import TableSource
 from ktdeval_tables.xml_tables import xml_tables
 

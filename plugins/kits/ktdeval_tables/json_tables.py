@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from ktdeval.values import JsonValue, UnreadableError, WrittenNumber
+from ktdeval.values import JsonValue
 from ktdeval_tables.days import looks_like_day
 from ktdeval_tables.numbers import NUMBER
+from ktdeval_tables.readers.rows import WrittenNumber
+from ktdeval_tables.readers.text_encoding import UnreadableError
 
 Row = Mapping[str, JsonValue]
 

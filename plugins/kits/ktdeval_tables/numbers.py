@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.values import at_line, shown_cell
 from ktdeval_tables.currency_detection import sign_before
+from ktdeval_tables.readers.text_encoding import at_line, shown_cell
 
 POINT, COMMA, UNCLEAR = "point", "comma", "unclear"  #: decimal marks
 MISSING = (

@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection, Iterator, MutableMapping
 from dataclasses import dataclass, field
 
-from ktdeval.values import UnreadableError
 from ktdeval_tables.names import squeeze_name
+from ktdeval_tables.readers.text_encoding import UnreadableError
 
 _RULE = "==="
 _ROW_KINDS = ("Header", "Data")

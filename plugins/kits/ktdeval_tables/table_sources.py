@@ -14,18 +14,16 @@ import pyarrow as pa
 
 from ktdeval.errors import DataError, os_reason
 from ktdeval.values import (
-    LARGEST_JSON,
     PARQUET,
     SIGNATURE_BYTES,
     JsonValue,
-    UnreadableError,
-    encodings_of,
-    is_workbook,
     open_unpacked,
     other_kind,
-    read_exact_json,
     refuse_half_pairs,
 )
+from ktdeval_tables.readers.file_kinds import is_workbook
+from ktdeval_tables.readers.rows import LARGEST_JSON, read_exact_json
+from ktdeval_tables.readers.text_encoding import UnreadableError, encodings_of
 
 Kind = Literal["text", "json", "parquet", "workbook", "xml"]
 

@@ -18,7 +18,10 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
-from ktdeval.values import (
+from ktdeval_tables.document_bars import bars_as_text
+from ktdeval_tables.numbers import MISSING, POINT, to_numbers
+from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.readers.text_encoding import (
     GB18030,
     LineGuard,
     UnreadableError,
@@ -27,9 +30,6 @@ from ktdeval.values import (
     first_lines,
     open_text,
 )
-from ktdeval_tables.document_bars import bars_as_text
-from ktdeval_tables.numbers import MISSING, POINT, to_numbers
-from ktdeval_tables.options import ReadingOptions
 from ktdeval_tables.table_sources import open_source, source_kind
 from ktdeval_tables.text_layout import BLANKS, Layout, find_layout, split
 from ktdeval_tables.workbook import sheet_as_text

@@ -13,14 +13,7 @@ import pyarrow.parquet as pq
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import parse_code
-from ktdeval.values import (
-    GZIP,
-    ZIP,
-    first_bytes,
-    is_workbook,
-    near_matches,
-    open_parquet,
-)
+from ktdeval.values import GZIP, ZIP, near_matches, open_parquet
 from ktdeval_tables.aliases import aliases_of
 from ktdeval_tables.codes import categories, code_in_name, code_in_title
 from ktdeval_tables.days import looks_like_day
@@ -35,6 +28,8 @@ from ktdeval_tables.names import (
 )
 from ktdeval_tables.numbers import to_numbers
 from ktdeval_tables.options import ReadingOptions
+from ktdeval_tables.readers.file_kinds import is_workbook
+from ktdeval_tables.readers.text_encoding import first_bytes
 from ktdeval_tables.row_keys import KeyedRows, key_column, repeats
 from ktdeval_tables.row_places import with_places
 from ktdeval_tables.table_sources import INDEX, UNREADABLE, kind_of, refuse_bytes, source_kind

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 from xml.parsers import expat
 
-from ktdeval.values import UnreadableError
 from ktdeval_tables.json_tables import FoundTable
+from ktdeval_tables.readers.text_encoding import UnreadableError
 
 _MIN_CELLS = 2
 MAX_ELEMENTS = 2_000_000

@@ -22,18 +22,16 @@ from ktdeval.registry import Plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.values import (
     JsonValue,
-    TableFile,
-    TableShape,
     build_params,
     decode_json,
     near_matches,
     option,
     read_plain,
-    read_rows,
     user_path,
 )
 from ktdeval_live.days.market_increments import Bar, Increment, Item
 from ktdeval_live.plan import PlannedMarket
+from ktdeval_tables.readers.rows import TableFile, TableShape, read_rows
 
 _MAX_BYTES = 256 * 2**20
 _NEEDED = ("code", "open", "high", "low", "close", "volume")

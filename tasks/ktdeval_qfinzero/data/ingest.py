@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values import WrittenNumber, load_yaml, read_exact_json, read_rows
+from ktdeval.values import load_yaml
 from ktdeval_qfinzero.data.ingest_bars import BarReader, moment_of, price_e4
 from ktdeval_qfinzero.data.ingest_mapping import (
     as_problem,
@@ -50,6 +50,7 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.timestamps import parse_day
 from ktdeval_qfinzero.trading_hours import trading_hours
+from ktdeval_tables.readers.rows import WrittenNumber, read_exact_json, read_rows
 
 Read = Callable[[Any], Any]  #: Returns a cell's value, or raises `_MalformedCell`
 

@@ -15,7 +15,6 @@ import pandas as pd
 import pyarrow as pa
 
 from ktdeval.errors import ConfigError
-from ktdeval.values import TextBlock, read_blocks
 from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, quote_cell, shape_table
 from ktdeval_qfinzero.data.ingest_spec import BarSource
 from ktdeval_qfinzero.data.problems import SHOWN, ProblemList
@@ -23,6 +22,7 @@ from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, In
 from ktdeval_qfinzero.data.schema import bar_rules, fill_words, first_broken, memory
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.timestamps import MINUTE, moment_text, parse_moment
+from ktdeval_tables.readers.blocks import TextBlock, read_blocks
 
 FIELDS = ("symbol", "time", "open", "high", "low", "close", "volume", "transactions")
 REQUIRED = FIELDS[:-1]

@@ -11,17 +11,10 @@ from glob import glob
 from pathlib import Path
 
 from ktdeval.errors import ConfigError
-from ktdeval.values import (
-    JsonValue,
-    Report,
-    TableFault,
-    TableFile,
-    TableShape,
-    WrittenNumber,
-    near_matches,
-)
+from ktdeval.values import JsonValue, near_matches
 from ktdeval_qfinzero.data.ingest_spec import TableFiles
 from ktdeval_qfinzero.data.problems import ProblemList
+from ktdeval_tables.readers.rows import Report, TableFault, TableFile, TableShape, WrittenNumber
 
 ALIASES = {
     "ticker": "symbol",

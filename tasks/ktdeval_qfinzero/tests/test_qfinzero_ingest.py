@@ -25,8 +25,7 @@ from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
 from ktdeval.testing import errors_with, on_each_row
-from ktdeval.values import build, read_blocks
-from ktdeval.values.tables.rows import LONGEST_LINE
+from ktdeval.values import build
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
 from ktdeval_qfinzero.data.ingest_bars import STATEMENTS, moment_of, price_e4
@@ -37,6 +36,8 @@ from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.schema import fill_words, memory
 from ktdeval_qfinzero.data.writing import DatasetAddition, save_dataset
 from ktdeval_qfinzero.timestamps import moment_text, parse_moment
+from ktdeval_tables.readers.blocks import read_blocks
+from ktdeval_tables.readers.rows import LONGEST_LINE
 from qfinzero_store_play import equal_bars
 from support.qfinzero.qfinzero_world import at, small_dataset, small_prices
 from support.tables import beside

@@ -219,7 +219,7 @@ def _tables() -> dict[str, Parser]:
     from ktdeval_compare.variances.variance_runs import read_table
 
     def head(path: Path) -> object:
-        from ktdeval.values import at_line, encodings, first_lines
+        from ktdeval_tables.readers.text_encoding import at_line, encodings, first_lines
 
         for encoding in encodings(path):
             try:
@@ -247,7 +247,7 @@ def _tables() -> dict[str, Parser]:
                 bars.decode().encode("utf-16"),
                 "日期;代码\n2024/1/2;600519\n".encode("gb18030"),
             ),
-            ("ktdeval/values/tables/text_encoding.py", "ktdeval/values/tables/file_kinds.py"),
+            ("ktdeval_tables/readers/text_encoding.py", "ktdeval_tables/readers/file_kinds.py"),
             unreadable,
         ),
         "lines of a packed table": Parser(

@@ -93,7 +93,7 @@ def _ingested() -> dict[str, Parser]:
         "ingested csv": Parser(
             of_file(_ingested_rows, "day.csv"),
             (BARS_CSV, b'symbol,time,open\n"A ""b""","2025\n",1\n'),
-            ("ktdeval/values/tables/rows.py", "ktdeval/values/tables/blocks.py"),
+            ("ktdeval_tables/readers/rows.py", "ktdeval_tables/readers/blocks.py"),
         ),
         "ingested packed csv": Parser(
             of_file(_ingested_rows, "day.csv.gz"), (gzip.compress(BARS_CSV),), ()
@@ -106,10 +106,11 @@ def _ingested() -> dict[str, Parser]:
 
 
 def _ingested_rows(path: Path) -> object:
-    from ktdeval.values import read_blocks, read_rows
     from ktdeval_qfinzero.data.ingest_mapping import as_problem, files_of, plain_json, shape_table
     from ktdeval_qfinzero.data.ingest_spec import TableFiles
     from ktdeval_qfinzero.data.problems import ProblemList
+    from ktdeval_tables.readers.blocks import read_blocks
+    from ktdeval_tables.readers.rows import read_rows
 
     fields = ("symbol", "time", "open", "high", "low", "close", "volume")
     problems = ProblemList()

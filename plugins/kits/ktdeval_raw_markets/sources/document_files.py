@@ -13,8 +13,8 @@ import numpy as np
 
 from ktdeval.errors import DataError
 from ktdeval.market import Close, Document, Documents, Entity, EntityKind, parse_code, parse_symbol
-from ktdeval.values import TableFile, TableShape, read_rows
 from ktdeval_raw_markets.sources.sentiment import MAX_CHARACTERS, sentiment_text, split_sentiment
+from ktdeval_tables.readers.rows import TableFile, TableShape, read_rows
 
 Rows = Iterator[tuple[str, Mapping[str, Any]]]
 # Our own columns first, then vendors' columns (Alpha Vantage: overall_…); labels before scores

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from ktdeval.errors import KtdevalError
-from ktdeval.values.decompression_limits import open_unpacked
-from ktdeval.values.tables.rows import (
+from ktdeval.values import open_unpacked
+from ktdeval_tables.readers.rows import (
     BATCH,
     Report,
     TableFault,
@@ -33,7 +33,7 @@ from ktdeval.values.tables.rows import (
     open_strict,
     read_rows,
 )
-from ktdeval.values.tables.text_encoding import (
+from ktdeval_tables.readers.text_encoding import (
     LONGEST_LINE,
     UTF8,
     LineGuard,

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from ktdeval.values.decompression_limits import open_unpacked
-from ktdeval.values.file_signatures import SIGNATURE_BYTES, other_kind
-from ktdeval.values.tables.file_kinds import first_bytes as first_bytes
+from ktdeval.values import SIGNATURE_BYTES, open_unpacked, other_kind
+from ktdeval_tables.readers.file_kinds import first_bytes as first_bytes
 
 UTF8 = "utf-8-sig"
 GB18030 = "gb18030"

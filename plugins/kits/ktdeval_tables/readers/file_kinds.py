@@ -8,9 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.values.decompression_limits import open_unpacked
-from ktdeval.values.file_signatures import PARQUET, SIGNATURE_BYTES, ZIP, other_kind
-from ktdeval.values.files import open_plain
+from ktdeval.values import PARQUET, SIGNATURE_BYTES, ZIP, open_plain, open_unpacked, other_kind
 
 Kind = Literal["csv", "lines", "json", "parquet", "workbook"]
 """Text with a row a line, JSON objects in lines, a JSON list, Parquet, a spreadsheet."""

@@ -21,19 +21,20 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ktdeval.errors import DataError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.decompression_limits import open_parquet, open_unpacked
-from ktdeval.values.strict_json import (
+from ktdeval.values import (
     MAX_LEVELS,
     JsonValue,
     is_nested_within,
     loads_data,
+    near_matches,
+    open_parquet,
+    open_unpacked,
     refuse_half_pairs,
     reject_constant,
     unique_fields,
 )
-from ktdeval.values.tables.file_kinds import Kind, table_kind
-from ktdeval.values.tables.text_encoding import (
+from ktdeval_tables.readers.file_kinds import Kind, table_kind
+from ktdeval_tables.readers.text_encoding import (
     HAS_NUL,
     LONGEST_LINE,
     UTF8,

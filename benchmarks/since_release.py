@@ -317,7 +317,7 @@ def compare(git: Git, commit: str, pairs: int, only: Sequence[str]) -> None:
 
     machine = machine_facts(load)
     print(
-        f"{revision()} against {commit[:9]}: processor time, {pairs} pairs; {machine.processor},"
+        f"{revision()} against {commit[:9]}: processor time, pairs: {pairs}; {machine.processor},"
         f" {machine.cores} cores, load {machine.load_before} before, {machine.load_after} after"
     )
     for figure in found:
@@ -351,7 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if commit is None:
         if options.base is not None:
             parser.error(f"--base: no commit {options.base} in the history here")
-        print("not compared: the history here has neither a release nor the commit before it")
+        print(f"not compared: the history here has neither a release nor the commit {SINCE}")
         return
 
     compare(git, commit, options.pairs, only)

@@ -189,6 +189,35 @@ def test_the_first_result_of_the_readme_is_what_its_command_prints(
         assert f"{share} % of the time" in printed
 
 
+def test_the_board_of_the_readme_has_the_figures_of_its_page() -> None:
+    """A test of the room compares the page with a new computation."""
+    readme = " ".join(_text(README).split())
+    page = _text(DOCS / "published-agents.md").split("\n## AgentStockBenchmark", 1)[1]
+    board = " ".join(page.split("\n## ", 1)[0].split())
+    (best,) = re.findall(r"best Sharpe ratio ([\d.]+),", board)
+    (loss,) = re.findall(r"moves of 40 % or more \(1\): KLAC -([\d.]+)%", board)
+    before, after = re.findall(
+        r"each day, data unrepaired\): (\d+) gains before costs, (\d+) at 5 basis", board
+    )[0]
+    ratio, low, high, tries, luck = re.findall(
+        r"Best: \S+ with a Sharpe ratio of ([\d.]+) \(([\d.]+) to ([\d.]+), 95 %\);"
+        r" the best of (\d+) independent tries without skill would reach ([\d.]+) on average",
+        board,
+    )[0]
+
+    for words in (
+        f"lets {tries} programs that models wrote",
+        f"Sharpe ratio of its leaderboard is {float(best):.2f}",
+        f"As booked, {after} of {before} gains are left at costs of 5 basis points a side",
+        f"10 for 1 is booked as a loss of {float(loss):.0f} %",
+        f"best ratio is {ratio} with a 95 % interval of {low} to {high}",
+        f"the best of {tries} without skill would reach {luck} on average",
+    ):
+        assert words in readme
+    assert "its interval lies above zero for 0 of 16 entrants" in board
+    assert "No gain is shown beyond market and styles" in readme
+
+
 def test_first_documented_result_is_the_best_distinct_row_of_the_paper() -> None:
     """Days of returns: those at which the row's return, annualised, is its annual return."""
     table = pd.read_csv(AMA_TABLE, comment="#")

@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close the connections that models of a test keep for their next call: a process has few
+    descriptors, and would have those of all tests.
+    """
+    if find_spec("ktdeval_models") is None:
+        yield
+        return
+
+    from ktdeval_models.remote.transport import Transport
+
+    made: list[Transport] = []
+    begin = Transport.__init__
+
+    def begin_noted(self: Transport, *args: Any, **options: Any) -> None:
+        begin(self, *args, **options)
+        made.append(self)
+
+    monkeypatch.setattr(Transport, "__init__", begin_noted)
+    yield
+
+    for transport in made:
+        while transport._free:
+            transport._free.pop().pool.close()
 
 
 @pytest.fixture

@@ -332,3 +332,58 @@ def test_a_memory_that_two_queries_recall_is_scored_before_it_is_new_again() -> 
     (alone,) = held.recall(both[1:])
 
     assert [memory.id for memory in together["stream"]] == [memory.id for memory in alone["stream"]]
+
+
+# -- recall against a sum and a sort
+
+ALL_SETS = (*SETS, "generative_agents")
+WORDS = ("margin", "export", "battery", "dividend", "lawsuit", "merger")
+
+
+def scaled(values: list[float]) -> list[float]:
+    least, most = min(values), max(values)
+    return [(value - least) / (most - least) if most > least else 0.0 for value in values]
+
+
+def best_by_hand(held: LayeredMemory, layer: Any, text: str) -> list[str]:
+    """Ids of a layer's memories by the sum of recency, importance and likeness, the best first."""
+    memories = held.state.layers[layer]
+    vectors = HashingEmbedder()([text, *(each.text for each in memories)])
+    near = [float(vector @ vectors[0]) for vector in vectors[1:]]
+    stability = held.rules.layers[layer].stability
+    recencies = [math.exp(-each.age / stability) for each in memories]
+    if held.rules.one_score:
+        parts = [recencies, [each.importance for each in memories], near]
+        sums = [sum(values) for values in zip(*map(scaled, parts), strict=True)]
+    else:
+        worth = [min(each.importance, 100.0) / 100.0 for each in memories]
+        sums = [sum(values) for values in zip(recencies, worth, near, strict=True)]
+    ranked = sorted(range(len(memories)), key=lambda index: -round(sums[index], 4))
+    return [memories[index].id for index in ranked[: held.rules.top]]
+
+
+@pytest.mark.parametrize("name", ALL_SETS)
+def test_the_memories_recalled_are_the_best_by_recency_importance_and_likeness(name: str) -> None:
+    rng = np.random.default_rng(7)
+    met: Counter[str] = Counter()
+    for _ in range(20):
+        layers: dict[str, list[Memory]] = {}
+        for layer in parameter_set(name).layers:
+            layers[layer] = [
+                Memory(
+                    f"{layer}{number}",
+                    " ".join(rng.choice(WORDS, 4)),
+                    float(rng.integers(1, 1300)) / 10,
+                    int(rng.integers(0, 60)),
+                )
+                for number in range(20)
+            ]
+        held = memory(name, **layers)
+        text = " ".join(rng.choice(WORDS, 2))
+        wanted = {layer: best_by_hand(held, layer, text) for layer in layers}
+        (recalled,) = held.recall([MemoryQuery(text)])
+        assert {layer: [each.id for each in found] for layer, found in recalled.items()} == wanted
+        for found in recalled.values():
+            by_importance = sorted(found, key=lambda each: -each.importance)
+            met["not by importance alone"] += by_importance != found
+    assert met["not by importance alone"]

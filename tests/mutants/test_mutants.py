@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import try_unseen
 from mutant_hook import read_mutants, write_mutants
 from mutant_rooms import choose, find_place, find_room
 from mutant_sites import IS_ACTIVE, Mutant, faults_of, is_there, semantic_faults_of, weave
@@ -258,6 +259,29 @@ def test_another_seed_tries_other_faults_and_stores_none(shop: Path) -> None:
         PLANTED.values()
     )
     assert re.search(r"^toy_shop +\d+ +0 +[1-9]", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_unseen_faults_of_rooms_are_tried_and_their_share_is_printed(
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(try_unseen.SEED, "7")
+
+    assert try_unseen.rooms_of(shop) == ["toy_shop"]
+    assert try_unseen.main(["--repository", str(shop), "--seconds", "100"]) == 0
+
+    printed = capsys.readouterr().out
+    assert printed.startswith("seed 7 (KTDEVAL_FAULTS_SEED=… draws others), 100 s\n")
+    assert re.search(r"^toy_shop +\d+ of 10$", printed, re.MULTILINE)
+    assert re.search(
+        r"^\d+ of 10 unseen faults were killed: \d+% \(floor 50%\)$", printed, re.MULTILINE
+    )
+    assert "no fault was tried" not in printed
+
+
+def test_no_fault_in_the_time_is_a_failure(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert try_unseen.main(["--repository", str(shop), "--seconds", "0"]) == 1
+    assert capsys.readouterr().out.endswith("no fault was tried in this time\n")
 
 
 def test_a_place_that_moved_within_its_room_is_found(shop: Path) -> None:

@@ -42,7 +42,7 @@ class Tried:
 
 def rooms_of(repository: Path) -> list[str]:
     """Names of all rooms with tests of their own, sorted."""
-    names = {path.name for path in (repository / "tests/unit").iterdir() if path.is_dir()}
+    names = {path.name for path in (repository / "tests/unit").glob("*/")}
     for pattern in ("tasks/*/tests", "plugins/*/tests", "plugins/kits/*/tests"):
         names |= {
             path.parent.name for path in repository.glob(pattern) if "-" not in path.parent.name
@@ -50,12 +50,15 @@ def rooms_of(repository: Path) -> list[str]:
     return sorted(names)
 
 
-def try_room(room: str, seed: str, seconds: float) -> Tried | None:
+def try_room(repository: Path, room: str, seed: str, seconds: float) -> Tried | None:
     """Try faults of a room; None if its tests take too long."""
     words = ["--seed", seed, "--own", "--count", str(A_ROOM), "--patience", "5"]
+    words += ["--repository", str(repository)]
     command = [sys.executable, HERE / "run_mutants.py", room, *words]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(
+            command, cwd=repository, capture_output=True, text=True, timeout=seconds
+        )
     except subprocess.TimeoutExpired:
         return None
 
@@ -67,7 +70,7 @@ def try_room(room: str, seed: str, seconds: float) -> Tried | None:
     return Tried(room, int(counts[1]), int(counts[2]), tuple(survivors))
 
 
-def try_rooms(rooms: Sequence[str], seed: str, seconds: float) -> Iterator[Tried]:
+def try_rooms(repository: Path, rooms: Sequence[str], seed: str, seconds: float) -> Iterator[Tried]:
     """Yield what comes of rooms in their order, until enough faults are tried or the time is up."""
     until = time.monotonic() + seconds
     tried = 0
@@ -76,7 +79,7 @@ def try_rooms(rooms: Sequence[str], seed: str, seconds: float) -> Iterator[Tried
         left = until - time.monotonic()
         if left < seconds / 4 or tried >= FAULTS:
             return None
-        return try_room(room, seed, min(left, MAX_ROOM_SECONDS))
+        return try_room(repository, room, seed, min(left, MAX_ROOM_SECONDS))
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for found in pool.map(try_next, rooms):
@@ -99,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed} ({SEED}=… draws others), {given.seconds:.0f} s")
 
     faults = killed = 0
-    for tried in try_rooms(rooms, seed, given.seconds):
+    for tried in try_rooms(given.repository, rooms, seed, given.seconds):
         faults += tried.faults
         killed += tried.killed
         print(f"{tried.room:<28} {tried.killed:>3} of {tried.faults}", flush=True)

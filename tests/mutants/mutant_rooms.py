@@ -50,13 +50,12 @@ FURTHER = {
         "test_layered_investor.py",
     ),
     "ktdeval_models": ("test_adapters_*.py",),
+    "ktdeval_pages": ("test_tear_sheet.py", "test_report_parts.py"),
     "ktdeval_tables": (
         "test_data_table_files.py",
         "test_data_side_files.py",
         "test_data_forms.py",
         "test_data_long.py",
-        "test_judge_bad_files.py",
-        "test_reader_*.py",
         "test_hostile_tables.py",
     ),
 }

@@ -21,6 +21,7 @@ from ktdeval.calls.budget import (
     BudgetAmount as BudgetAmount,
     Drawing as Drawing,
 )
+from ktdeval.calls.call_counts import CallCounter as CallCounter
 from ktdeval.calls.call_log import read_calls as read_calls
 from ktdeval.calls.context_refusals import Context as Context, ContextExceeded as ContextExceeded
 from ktdeval.calls.episode_rounds import EpisodeRounds as EpisodeRounds
@@ -88,5 +89,5 @@ from ktdeval.calls.served_model_name import (
     served_model as served_model,
     served_text as served_text,
 )
-from ktdeval.calls.stop_flag import Fence as Fence, StopSignal as StopSignal
+from ktdeval.calls.stop_flag import Fence as Fence, StopSignal as StopSignal, no_fence as no_fence
 from ktdeval.calls.submitted_batches import BATCHES as BATCHES

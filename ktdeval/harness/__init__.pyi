@@ -53,6 +53,7 @@ from ktdeval.harness.chat_messages import (
     ToolProtocol as ToolProtocol,
     ToolSpec as ToolSpec,
     Usage as Usage,
+    as_remote as as_remote,
     with_distinct_ids as with_distinct_ids,
 )
 from ktdeval.harness.external_acts import (

@@ -17,16 +17,14 @@ from ktdeval.runner.estimate_values import (
     RunEstimate as RunEstimate,
     TaskEstimate as TaskEstimate,
 )
-from ktdeval.runner.execution.model_per_episode import (
-    PlannedEpisodes as PlannedEpisodes,
-    evaluate_given as evaluate_given,
-)
 from ktdeval.runner.execution.run import (
     DEFAULT_RUNS_FOLDER as DEFAULT_RUNS_FOLDER,
     RunResult as RunResult,
     SharedRun as SharedRun,
     evaluate as evaluate,
+    execute_run as execute_run,
     open_access as open_access,
+    prepare_run as prepare_run,
 )
 from ktdeval.runner.execution.run_fit import check_system as check_system
 from ktdeval.runner.models.model_connection import (
@@ -49,6 +47,7 @@ from ktdeval.runner.plans.data_source import (
     open_snapshot as open_snapshot,
     store_snapshot as store_snapshot,
 )
+from ktdeval.runner.plans.model_settings import with_model_settings as with_model_settings
 from ktdeval.runner.plans.plan import (
     as_first_recorded as as_first_recorded,
     call_parameters as call_parameters,
@@ -66,7 +65,6 @@ from ktdeval.runner.plans.study_ledger import (
     record_try as record_try,
     study_ledger as study_ledger,
 )
-from ktdeval.runner.plans.system_registration import registered_system as registered_system
 from ktdeval.runner.plans.trial_count import (
     TrialReturns as TrialReturns,
     Trials as Trials,
@@ -187,10 +185,6 @@ from ktdeval.runner.records.url_run import run_file as run_file
 from ktdeval.runner.rehearsals.model_task_fit import check_model as check_model
 from ktdeval.runner.rehearsals.rehearsal import FirstStep as FirstStep, rehearse as rehearse
 from ktdeval.runner.remote.gather_parts import Sources as Sources, gather_run as gather_run
-from ktdeval.runner.remote.watched_run import (
-    Watcher as Watcher,
-    evaluate_watched as evaluate_watched,
-)
 from ktdeval.runner.remote.worker_part import (
     CANARY_CALLS as CANARY_CALLS,
     CHECK_CALLS as CHECK_CALLS,

@@ -13,6 +13,7 @@ from ktdeval.task_api.events import (
     EpisodeFailed as EpisodeFailed,
     EpisodeFinished as EpisodeFinished,
     EpisodeStarted as EpisodeStarted,
+    Event as Event,
     RunFinished as RunFinished,
     RunStarted as RunStarted,
     SampleFinished as SampleFinished,

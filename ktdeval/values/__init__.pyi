@@ -10,6 +10,7 @@ from ktdeval.values.config_options import (
     option as option,
     shown_path as shown_path,
     split_list as split_list,
+    split_local as split_local,
     stored_market as stored_market,
     to_mapping as to_mapping,
     user_path as user_path,

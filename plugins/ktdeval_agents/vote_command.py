@@ -31,17 +31,10 @@ from ktdeval.errors import (
 )
 from ktdeval.harness import Model
 from ktdeval.registry import Plugins
-from ktdeval.runner import (
-    PlannedEpisodes,
-    RunConfig,
-    RunFolder,
-    evaluate_given,
-    open_recorded_snapshot,
-    open_run,
-    verify_card,
-)
+from ktdeval.runner import RunConfig, RunFolder, open_recorded_snapshot, open_run, verify_card
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import JsonValue, content_hash, filling
+from ktdeval_agents.model_per_episode import PlannedEpisodes, evaluate_given
 from ktdeval_agents.recorded_vote import MODEL, BallotModel
 from ktdeval_agents.voting_runs import Ballots, Voter, episode_key, open_voters, voter_labels
 

@@ -14,10 +14,11 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness import Reply, ToolCall, TranscriptEntry, Usage, submission_object
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.masking import Lens
-from ktdeval.runner import PlannedEpisodes, RunFolder
+from ktdeval.runner import RunFolder
 from ktdeval.task_api import EpisodeSpec, Task
 from ktdeval.trading import DECIDED, StepRecord
 from ktdeval.values import JsonValue, content_hash, dumps_canonical
+from ktdeval_agents.model_per_episode import PlannedEpisodes
 
 Key = tuple[str, str, str, str, int]
 """What matching episodes of different runs share: task, name and ends of the window, and seed."""

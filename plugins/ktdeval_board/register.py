@@ -26,7 +26,6 @@ from ktdeval.runner import (
     Registration,
     RunConfig,
     load_config,
-    registered_system,
 )
 from ktdeval.values import (
     Finding,
@@ -46,6 +45,7 @@ from ktdeval_board.registrations import FiledRegistration, Registrations
 from ktdeval_board.rules import Baseline, Division, Rules, load_rules
 from ktdeval_board.signed import keys_of
 from ktdeval_board.system_fit import check_fits, misfit_of
+from ktdeval_board.system_registration import registered_system
 
 _KEY_BYTES = 16
 

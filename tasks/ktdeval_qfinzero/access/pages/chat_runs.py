@@ -10,9 +10,10 @@ from ktdeval.calls import StopSignal
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import ModelRequest, Reply, ReplyPiece
 from ktdeval.registry import load_plugins
-from ktdeval.runner import RunConfig, evaluate_watched
+from ktdeval.runner import RunConfig
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import JsonValue
+from ktdeval_qfinzero.access.watched_run import evaluate_watched
 from ktdeval_qfinzero.errors import ServiceError, conflict
 
 

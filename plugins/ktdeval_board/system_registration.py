@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from ktdeval.errors import UsageError
-from ktdeval.harness.chat_messages import as_remote
-from ktdeval.harness.traits import agent_traits
-from ktdeval.registry.plugin_boundary import call_through
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.plans.additional_models import own_model
-from ktdeval.runner.plans.config import RunConfig
-from ktdeval.runner.plans.model_settings import with_model_settings
-from ktdeval.runner.plans.plan import call_parameters, choose_tasks
-from ktdeval.runner.records.leaderboard_registration import RegisteredSystem, registered_call
-from ktdeval.values.config_options import split_local
+from ktdeval.harness import agent_traits, as_remote
+from ktdeval.registry import Plugins, call_through
+from ktdeval.runner import (
+    RegisteredSystem,
+    RunConfig,
+    call_parameters,
+    choose_tasks,
+    own_model,
+    registered_call,
+    with_model_settings,
+)
+from ktdeval.values import split_local
 
 
 def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:

@@ -7,15 +7,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, cast
 
-from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
-from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
-from ktdeval.harness.streaming import ReplyPiece
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.execution.run import RunResult, execute_run, prepare_run
-from ktdeval.runner.models.model_connection import EpisodeAccess, ModelAccess
-from ktdeval.runner.plans.config import RunConfig
-from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.task_api.events import Event
+from ktdeval.calls import Fence, StopSignal, no_fence
+from ktdeval.harness import Model, ModelRequest, Reply, ReplyPiece
+from ktdeval.registry import Plugins
+from ktdeval.runner import (
+    EpisodeAccess,
+    ModelAccess,
+    RunConfig,
+    RunResult,
+    execute_run,
+    prepare_run,
+)
+from ktdeval.task_api import EpisodeSpec, Event
 
 
 class Watcher(Protocol):

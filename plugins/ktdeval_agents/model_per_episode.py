@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from ktdeval.calls.call_counts import CallCounter
-from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
-from ktdeval.harness.chat_messages import Model
-from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.registry.plugin_registry import Plugins
-from ktdeval.runner.execution.run import RunResult, execute_run, prepare_run
-from ktdeval.runner.models.model_connection import EpisodeAccess, ModelAccess
-from ktdeval.runner.plans.config import RunConfig
-from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.task_api.events import Event
-from ktdeval.task_api.trading_task import Task
+from ktdeval.calls import CallCounter, Fence, StopSignal, no_fence
+from ktdeval.harness import Model
+from ktdeval.market import MarketSnapshot
+from ktdeval.registry import Plugins
+from ktdeval.runner import (
+    EpisodeAccess,
+    ModelAccess,
+    RunConfig,
+    RunResult,
+    execute_run,
+    prepare_run,
+)
+from ktdeval.task_api import EpisodeSpec, Event, Task
 
 ModelOf = Callable[[EpisodeSpec], Model]
 

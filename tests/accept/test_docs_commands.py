@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ktdeval.cli.main import main
-from support.docs.docs_prose import AUTHOR_PAGES
+from support.docs.docs_prose import AUTHOR_PAGES, commands_in_tables
 from support.paths import REPOSITORY
 from support.tables import beside
 
@@ -33,7 +33,7 @@ def commands(page: Path) -> list[str]:
     """Commands of a page without `ktdeval` and comments, with placeholders filled in."""
     found = []
     text = re.sub(r" *\\\n *", " ", page.read_text(encoding="utf-8"))
-    for line in text.splitlines():
+    for line in [*text.splitlines(), *commands_in_tables(text)]:
         if match := COMMAND.fullmatch(line):
             command = re.split(r"\s+#|\s{3,}", match[1])[0].removeprefix("ktdeval ").strip()
             for pattern, instead in PLACEHOLDERS:

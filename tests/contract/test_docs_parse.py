@@ -20,7 +20,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.testing import not_empty
 from support.docs.docs_commands import context_of
 from support.docs.docs_packages import FOLDER
-from support.docs.docs_prose import code_blocks, without_code
+from support.docs.docs_prose import code_blocks, commands_in_tables, without_code
 from support.paths import REPOSITORY
 
 PAGES = [
@@ -32,8 +32,6 @@ PAGES = [
 ]
 COMMAND = re.compile(r"(?:\$ )?ktdeval (.*)")
 INDENTED = re.compile(r"^ {4}(.*)$", re.MULTILINE)
-#: Command at the beginning of a cell
-CELL = re.compile(r"\| `(ktdeval [^`]+)`(?=<br>| \|)")
 #: What stands for words of the reader's
 PLACEHOLDER = re.compile(r"…|\.\.\.|\[|\bOPTIONS\b|s3://|--attempts N|'\{[^']*$")
 #: Files and folders that a page takes as given
@@ -43,8 +41,7 @@ ABSENT = re.compile(r"does not exist|can't read: No such file")
 def commands(text: str) -> Iterator[list[str]]:
     """Words of the commands of a page, without comments and pipes."""
     blocks = [block.text for block in code_blocks(text)]
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    blocks += CELL.findall("\n".join(rows))
+    blocks += commands_in_tables(text)
     blocks += INDENTED.findall(re.sub(r" *\\\n *", " ", without_code(text)))
     for line in re.sub(r" *\\\n *", " ", "\n".join(blocks)).splitlines():
         found = COMMAND.fullmatch(line)

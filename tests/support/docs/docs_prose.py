@@ -20,6 +20,7 @@ _FENCE = re.compile(r"^( *)(```+|~~~+)(.*?)\n(.*?)^\1\2 *$", re.MULTILINE | re.D
 _INLINE_CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 _LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^(#{1,6}) +(.+?)(?: +#+)? *$", re.MULTILINE)
+_COMMAND_CELL = re.compile(r"^\|.*\| `(ktdeval [^`]+)`(?=<br>| \|)", re.MULTILINE)
 _LIST_ITEM = re.compile(r"^(?:[*+-]|\d+\.) +")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_]*\s+")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|cf|vs|App|Fig|al|No|approx)\.")
@@ -42,6 +43,11 @@ def code_blocks(text: str) -> list[CodeBlock]:
         blocks.append(CodeBlock(language, match[4], line))
 
     return blocks
+
+
+def commands_in_tables(text: str) -> list[str]:
+    """Return the commands of ktdeval with which cells of a page's tables begin."""
+    return _COMMAND_CELL.findall(text)
 
 
 def author_guide() -> str:

@@ -111,7 +111,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
         document = _judge_nav(declared, track, settings, snapshot)
         if settings.out is not None:
             make_folder(settings.out)
-            _write_files(document, track, snapshot, settings.out)
+            _write_files(document, track, snapshot, settings.out, None)
         return document, settings.out
 
     if snapshot is None:
@@ -162,7 +162,7 @@ def judge_files(settings: JudgeSettings, plugins: Plugins) -> tuple[JudgeFile, P
     )
     further = _shared_fields(track, judged, settings.luck, declared)
     document = executed_document(declared, made, executed, snapshot, trading, further)
-    _write_files(document, track, snapshot, executed.folder)
+    _write_files(document, track, snapshot, executed.folder, declared.values)
     return document, executed.folder
 
 
@@ -330,15 +330,19 @@ def _judge_nav(
 
 
 def _write_files(
-    document: JudgeFile, track: NavTrack, snapshot: MarketSnapshot | None, out: Path
+    document: JudgeFile,
+    track: NavTrack,
+    snapshot: MarketSnapshot | None,
+    out: Path,
+    claimed: pd.Series | None,
 ) -> None:
     """Write a judgement's document into a folder. If the account's returns are daily, also write
-    its tear sheet.
+    its tear sheet, with the account value that was claimed for executed decisions.
     """
     write_atomic(out / JUDGEMENT, dumps_pretty(to_plain(document)))
     # imported here because only pages need Jinja2
     make_sheet = later("ktdeval_judge.tear_sheet:judged_sheet")()
-    page = make_sheet(track, document, snapshot)
+    page = make_sheet(track, document, snapshot, claimed)
     if page is None:
         (out / TEAR_SHEET).unlink(missing_ok=True)
     else:

@@ -4,14 +4,33 @@ not shown.
 
 from __future__ import annotations
 
-from ktdeval.market import MarketSnapshot
+import numpy as np
+import pandas as pd
+
+from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import MIN_RETURNS
 from ktdeval_judge.document import JudgeFile
+from ktdeval_judge.market_plan import iso_day
 from ktdeval_judge.nav_only import NavTrack
 from ktdeval_judge.printed_figure import is_daily
 from ktdeval_judge.texts import judge_lines
 from ktdeval_pages.tear_sheet.page import SheetFacts, make_tear_sheet
-from ktdeval_pages.tear_sheet.tracks import Track
+from ktdeval_pages.tear_sheet.tracks import Days, Track
+
+
+def _on_days(claimed: pd.Series | None, days: Days) -> FloatArray | None:
+    """Return the claimed account value on some days, NaN where there is none; None if it has fewer
+    than two of them.
+    """
+    if claimed is None:
+        return None
+
+    known = {}
+    for day, value in zip(claimed.index.to_list(), claimed.to_list(), strict=True):
+        known[iso_day(day)] = float(value)
+
+    values = np.array([known.get(str(day), np.nan) for day in days], dtype=np.float64)
+    return values if np.isfinite(values).sum() > 1 else None
 
 
 def _has_sheet(track: NavTrack) -> bool:
@@ -23,10 +42,16 @@ def _has_sheet(track: NavTrack) -> bool:
     return track.a_year.is_integer() and is_daily(track.a_year)
 
 
-def judged_sheet(track: NavTrack, document: JudgeFile, market: MarketSnapshot | None) -> str | None:
+def judged_sheet(
+    track: NavTrack,
+    document: JudgeFile,
+    market: MarketSnapshot | None,
+    claimed: pd.Series | None = None,
+) -> str | None:
     """Return the page for an account as HTML, or None if a tear sheet is not suitable. The same
     account always gives the same bytes. `track` is the executed account, or a claimed account
-    without decisions.
+    without decisions. `claimed` is the account value that the program claims for executed decisions,
+    keyed by day as YYYYMMDD.
     """
     if not _has_sheet(track):
         return None
@@ -50,10 +75,13 @@ def judged_sheet(track: NavTrack, document: JudgeFile, market: MarketSnapshot | 
         book=None,
         days_a_year=int(track.a_year),
         resolution=track.resolution,
+        claimed=_on_days(claimed, track.days),
     )
     line = "an account value, without its decisions"
+    no_book = "n/a, only the account value is known"
     if document.form != "nav":
         line = "decisions as they were executed"
+        no_book = "not on this page; ktdeval view of this folder shows them day by day"
     if market is not None:
         line += f" · market {market.meta.name}"
 
@@ -63,6 +91,7 @@ def judged_sheet(track: NavTrack, document: JudgeFile, market: MarketSnapshot | 
         line=line,
         account="account",
         command="ktdeval judge",
+        no_book=no_book,
         answer=answer,
         further=further[1:],
     )

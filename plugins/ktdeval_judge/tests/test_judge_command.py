@@ -55,6 +55,9 @@ def test_a_file_of_weights_becomes_a_run_and_is_shown_again(
     for line in figures.split("\nfolder")[0].splitlines():
         assert not line or line.split("  ")[0].strip() in " ".join(page.split()), line
 
+    assert "ktdeval view of this folder shows them day by day" in page
+    assert "as claimed" not in page
+
     report = terminal.report("judge", out)
     parts = report["return_parts"]
     assert set(parts) == {"common", "industry", "style", "selection", "trading"}

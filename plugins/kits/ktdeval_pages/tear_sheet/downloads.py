@@ -64,6 +64,8 @@ def _columns(track: Track) -> dict[str, FloatArray]:
     columns = {"nav": track.levels}
     if track.benchmark is not None:
         columns["benchmark"] = track.benchmark
+    if track.claimed is not None:
+        columns["claimed"] = track.claimed
     if track.book is not None:
         columns |= track.book.by_day()
     return columns

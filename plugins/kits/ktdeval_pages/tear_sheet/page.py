@@ -55,6 +55,8 @@ class SheetFacts:
     command: str  # command that writes the page
     labels: Sequence[str] = ()  # labels of the task's card
     notes: Sequence[str] = ()  # what a reader must know about the records, one sentence each
+    # why exposure, turnover and holdings are missing, for a sheet without a book
+    no_book: str = "n/a, only the account value is known"
     answer: str = ""  # conclusion about the account, shown above all figures
     further: Sequence[str] = ()  # lines below the conclusion, as printed
     # file name of each episode's page, keyed by (window, seed); None without other pages

@@ -107,8 +107,20 @@ class TrackPlots:
             keys.append(("benchmark", self._benchmark_name))
             text += f", {self._benchmark_name} at {percent(float(growth[-1]))}"
 
-        lines.append(PlotLine(_growth(track.levels), "agent"))
-        return self._plot("cumulative", self._day_plot("cumulative", f"{text}.", lines), keys)
+        areas = []
+        own = _growth(track.levels)
+        if track.claimed is not None:
+            claimed = _claimed_growth(track.claimed, track.levels)
+            lines.append(PlotLine(claimed, "second"))
+            keys.append(("second", "as claimed"))
+            known = claimed[np.isfinite(claimed)]
+            text += f"; its own file claims {percent(float(known[-1]))}"
+            if len(known) == len(own):
+                areas = [Area(np.minimum(own, claimed), np.maximum(own, claimed))]
+
+        lines.append(PlotLine(own, "agent"))
+        plot = self._day_plot("cumulative", f"{text}.", lines, areas=areas)
+        return self._plot("cumulative", plot, keys)
 
     def _underwater(self) -> SheetPlot:
         track = self._track
@@ -254,6 +266,13 @@ _TOO_SHORT = "fewer than 40 days; a rolling figure needs twice its 20 days"
 
 def _growth(levels: FloatArray) -> FloatArray:
     return np.asarray(levels / levels[0] - 1.0)
+
+
+def _claimed_growth(claimed: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return the growth of a claimed value, which begins on its first day where the account is."""
+    first = int(np.flatnonzero(np.isfinite(claimed))[0])
+    start = levels[first] / levels[0]
+    return np.asarray(claimed / claimed[first] * start - 1.0)
 
 
 def _with_base(values: FloatArray) -> FloatArray:

@@ -100,6 +100,9 @@ class Track:
     days_a_year: int
     resolution: float  # smallest daily return that is visible at the precision of money amounts
     starts: Sequence[int] = ()  # indices of `days` at which another window begins
+    # [days + 1] account value that the decisions' file claims, NaN on days without one; None if it
+    # claims none
+    claimed: FloatArray | None = None
 
     @property
     def problem(self) -> str:

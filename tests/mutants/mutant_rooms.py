@@ -46,7 +46,7 @@ FURTHER = {
     "ktdeval_builtin": ("test_attribution_decompose.py", "test_metrics_*.py"),
     "ktdeval_memory": (
         "test_memory_layers.py",
-        "test_finmem_agent.py",
+        "test_finmem_*.py",
         "test_layered_investor.py",
     ),
     "ktdeval_models": ("test_adapters_*.py",),

@@ -279,6 +279,16 @@ def test_unseen_faults_of_rooms_are_tried_and_their_share_is_printed(
     assert "no fault was tried" not in printed
 
 
+def test_each_room_has_modules_and_tests_that_can_be_tried() -> None:
+    repository = RUN.parents[2]
+    rooms = try_unseen.rooms_of(repository)
+    assert {"trading", "ktdeval_board", "ktdeval_pages"} <= set(rooms)
+    for name in rooms:
+        room = find_room(name, repository)
+        assert room.files, name
+        assert room.tests, name
+
+
 def test_no_fault_in_the_time_is_a_failure(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert try_unseen.main(["--repository", str(shop), "--seconds", "0"]) == 1
     assert capsys.readouterr().out.endswith("no fault was tried in this time\n")
@@ -317,7 +327,7 @@ def test_each_stored_killer_is_a_test() -> None:
             names |= {
                 f"{path.name}::{each.name}"
                 for each in ast.walk(tree)
-                if isinstance(each, ast.FunctionDef)
+                if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
             }
 
     for path in sorted(RUN.with_name("stored").glob("*.csv")):

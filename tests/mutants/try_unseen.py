@@ -64,7 +64,8 @@ def try_room(repository: Path, room: str, seed: str, seconds: float) -> Tried | 
 
     counts = re.search(rf"^{room} +(\d+) +\d+ +(\d+)$", done.stdout, re.MULTILINE)
     if counts is None:
-        raise SystemExit(f"faults: {room}: {done.stdout[-500:]}{done.stderr[-500:]}")
+        reason = " ".join(f"{done.stdout} {done.stderr}".split())[-300:]
+        return Tried(room, 0, 0, (f"not tried: {reason}",))
 
     survivors = re.findall(r"^survivor.*", done.stdout, re.MULTILINE)
     return Tried(room, int(counts[1]), int(counts[2]), tuple(survivors))

@@ -1,10 +1,7 @@
 """Public names of stores: keys and files, claims with leases, shared sums."""
 
-from ktdeval.stores.claims import Claim as Claim, ClaimBoard as ClaimBoard
 from ktdeval.stores.git_commands import Git as Git, git_around as git_around
-from ktdeval.stores.heartbeats import Heartbeats as Heartbeats, HolderId as HolderId
 from ktdeval.stores.local import LocalStore as LocalStore
-from ktdeval.stores.shared_sums import SharedSum as SharedSum, SumState as SumState
 from ktdeval.stores.store import (
     BadKey as BadKey,
     MissingKey as MissingKey,
@@ -12,6 +9,7 @@ from ktdeval.stores.store import (
     Stat as Stat,
     Store as Store,
     StoreUnavailable as StoreUnavailable,
+    checked_key as checked_key,
     open_store as open_store,
 )
 from ktdeval.stores.typed_files import (

@@ -18,7 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.stores import ClaimBoard, Heartbeats, LocalStore, SharedSum, Store
+from ktdeval.stores import LocalStore, Store
+from ktdeval_grid.coordination.claims import ClaimBoard
+from ktdeval_grid.coordination.heartbeats import Heartbeats
+from ktdeval_grid.coordination.shared_sums import SharedSum
 from support.stores.store_places import BUCKET, Clock, opened, s3_server
 from support.stores.store_worker import LEASE_S, Worker, workers
 from support.stores.sum_replay import recorded_states, used_after

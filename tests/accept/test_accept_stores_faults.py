@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval.stores import (
-    ClaimBoard,
-    Heartbeats,
-    MissingKey,
-    SharedSum,
-    StoreUnavailable,
-)
+from ktdeval.stores import MissingKey, StoreUnavailable
 from ktdeval.stores.remote import FsspecStore, RequestRetries, open_remote
+from ktdeval_grid.coordination.claims import ClaimBoard
+from ktdeval_grid.coordination.heartbeats import Heartbeats
+from ktdeval_grid.coordination.shared_sums import SharedSum
 from support.stores.fault_proxy import FAULTS, Fault, Faults, fault_proxy
 from support.stores.store_model import check_store
 from support.stores.store_places import BUCKET, Clock, driver_options, s3_server, s3_store

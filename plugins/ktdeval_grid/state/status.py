@@ -19,8 +19,9 @@ import msgspec
 
 from ktdeval.errors import UsageError
 from ktdeval.runner import CANARY_CALLS, CHECK_CALLS
-from ktdeval.stores import ClaimBoard, MissingKey, Store, ValueFolder, value_name
+from ktdeval.stores import MissingKey, Store, ValueFolder, value_name
 from ktdeval.values import Value, check_version, decode_json, stated_version
+from ktdeval_grid.coordination.claims import ClaimBoard
 from ktdeval_grid.state.grid_control import Control, SeenControl, control_in_force
 from ktdeval_grid.state.records import (
     DONE,

@@ -6,7 +6,7 @@ from typing import Any
 
 from grid_store import HandMade
 from ktdeval.registry import load_plugins
-from ktdeval.stores import ClaimBoard
+from ktdeval_grid.coordination.claims import ClaimBoard
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.workers.gather_runs import AtEnd, Gathering
 from ktdeval_grid.workers.grid_observer import GridView, WorkerLiveness

@@ -15,7 +15,8 @@ from ktdeval.calls.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
-from ktdeval.stores import ClaimBoard, SharedSum
+from ktdeval_grid.coordination.claims import ClaimBoard
+from ktdeval_grid.coordination.shared_sums import SharedSum
 from ktdeval_grid.planning.plan import GridPlan, PlannedModel
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.workers.shared_budget import GridAllowance, grid_allowance

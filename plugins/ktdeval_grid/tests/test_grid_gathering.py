@@ -14,8 +14,8 @@ from grid_workers import board_of
 from ktdeval.calls.call_log import CallLog
 from ktdeval.errors import FencedError, StoreError
 from ktdeval.runner import RunPart
-from ktdeval.stores import Claim
 from ktdeval.values import content_hash
+from ktdeval_grid.coordination.claims import Claim
 from ktdeval_grid.state.layout import (
     GridPlace,
     amend_job,

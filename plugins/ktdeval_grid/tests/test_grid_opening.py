@@ -12,9 +12,10 @@ from msgspec import structs
 import ktdeval
 from ktdeval.errors import BudgetError, StoreError
 from ktdeval.registry import load_plugins
-from ktdeval.stores import ClaimBoard, LocalStore
+from ktdeval.stores import LocalStore
 from ktdeval.testing import on_each_row
 from ktdeval.values import encode_canonical
+from ktdeval_grid.coordination.claims import ClaimBoard
 from ktdeval_grid.planning.plan import GridPlan, plan_of
 from ktdeval_grid.state.layout import open_place
 from ktdeval_grid.state.records import GridRecord, needed_by

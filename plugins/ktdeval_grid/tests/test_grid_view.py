@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 from grid_store import failure
-from ktdeval.stores import ClaimBoard, Stat
+from ktdeval.stores import Stat
 from ktdeval.values import encode_canonical
+from ktdeval_grid.coordination.claims import ClaimBoard
 from ktdeval_grid.state.grid_control import change_control, requeue_units
 from ktdeval_grid.state.layout import bytes_kept, open_place
 from ktdeval_grid.state.records import failed_key

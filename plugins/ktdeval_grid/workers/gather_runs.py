@@ -14,7 +14,8 @@ from pathlib import Path
 from ktdeval.calls import Fence
 from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunFolder, RunPart, Sources, gather_run
-from ktdeval.stores import Claim, ClaimBoard, read_value
+from ktdeval.stores import read_value
+from ktdeval_grid.coordination.claims import Claim, ClaimBoard
 from ktdeval_grid.state.layout import GridPlace, card_job, end_job, gather_job
 from ktdeval_grid.state.records import GridRecord, GridSystem, UnitDone, done_key
 from ktdeval_grid.state.unit_order import tasks_of

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ktdeval.stores import ClaimBoard, Stat, Store, ValueFolder, value_name
+from ktdeval.stores import Stat, Store, ValueFolder, value_name
+from ktdeval_grid.coordination.claims import ClaimBoard
 from ktdeval_grid.state.grid_control import Control, control_in_force
 from ktdeval_grid.state.records import FAILED, UnitFailed
 

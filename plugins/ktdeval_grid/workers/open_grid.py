@@ -18,9 +18,10 @@ from ktdeval.calls import Fence
 from ktdeval.errors import BudgetError, FencedError, ProviderError, StoreError
 from ktdeval.registry import Plugins, code_differences, code_hashes
 from ktdeval.runner import RunPart
-from ktdeval.stores import ClaimBoard, encode_value
+from ktdeval.stores import encode_value
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.values import undone_on_error
+from ktdeval_grid.coordination.claims import ClaimBoard
 from ktdeval_grid.planning.plan import GridPlan, PlannedSystem, systems
 from ktdeval_grid.planning.planned_looks import check_looks
 from ktdeval_grid.planning.pruning_rules import pruned_by

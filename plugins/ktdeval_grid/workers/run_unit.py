@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 from ktdeval.errors import FencedError, KtdevalError
 from ktdeval.runner import RunPart
-from ktdeval.stores import Claim, encode_value, find_value
+from ktdeval.stores import encode_value, find_value
+from ktdeval_grid.coordination.claims import Claim
 from ktdeval_grid.planning.plan import PlannedSystem, systems
 from ktdeval_grid.state.layout import GridPlace
 from ktdeval_grid.state.records import (

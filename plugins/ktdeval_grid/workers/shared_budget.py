@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 
 from ktdeval.calls import BudgetAmount, Drawing
 from ktdeval.errors import StoreError
-from ktdeval.stores import Heartbeats, SharedSum
+from ktdeval_grid.coordination.heartbeats import Heartbeats
+from ktdeval_grid.coordination.shared_sums import SharedSum
 from ktdeval_grid.planning.plan import GridPlan
 from ktdeval_grid.state.layout import GridPlace
 

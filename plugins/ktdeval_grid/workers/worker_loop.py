@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from ktdeval.stores import Claim, ClaimBoard
+from ktdeval_grid.coordination.claims import Claim, ClaimBoard
 from ktdeval_grid.planning.plan import batched_systems
 from ktdeval_grid.state.layout import start_job
 from ktdeval_grid.state.records import GridRecord, GridSystem, GridUnit

@@ -14,7 +14,8 @@ import click
 from ktdeval.calls import BATCHES
 from ktdeval.errors import BudgetError, EpisodeFailure, KtdevalError, StoreError
 from ktdeval.registry import Plugins
-from ktdeval.stores import ClaimBoard, Store, value_name
+from ktdeval.stores import Store, value_name
+from ktdeval_grid.coordination.claims import ClaimBoard
 from ktdeval_grid.planning.plan import GridPlan, batched_systems
 from ktdeval_grid.state.layout import GridPlace, open_place
 from ktdeval_grid.state.records import FAILED, GridRecord, UnitFailed, needed_by

@@ -141,12 +141,12 @@ def _records() -> dict[str, Parser]:
     from ktdeval.runner.records.ledger_file import load_ledger
     from ktdeval.runner.records.run_manifest import ManifestFile
     from ktdeval.runner.records.transplant_document import load_transplant
-    from ktdeval.stores.claims import ClaimRecord
-    from ktdeval.stores.heartbeats import Beat
-    from ktdeval.stores.shared_sums import SumEntry
     from ktdeval.values import decode_json, open_unpacked
     from ktdeval_board.checking.record_sandbox import table_problem
     from ktdeval_board.read_documents import DOCUMENTS, read_untrusted
+    from ktdeval_grid.coordination.claims import ClaimRecord
+    from ktdeval_grid.coordination.heartbeats import Beat
+    from ktdeval_grid.coordination.shared_sums import SumEntry
 
     records = {
         "manifest": Parser(

@@ -79,7 +79,8 @@ def workers(place: str, *names: str, endpoint: str = "") -> Iterator[list[Worker
 def main(place: str, name: str, endpoint: str) -> None:
     import random
 
-    from ktdeval.stores import Claim, ClaimBoard, SharedSum
+    from ktdeval_grid.coordination.claims import Claim, ClaimBoard
+    from ktdeval_grid.coordination.shared_sums import SharedSum
     from support.stores.store_places import opened
 
     board = ClaimBoard(opened(place, endpoint), "", name, LEASE_S)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import FencedError, ModelError
-from ktdeval.stores import Claim, ClaimBoard, open_store
+from ktdeval.stores import open_store
+from ktdeval_grid.coordination.claims import Claim, ClaimBoard
 from support.providers.call_clients import Answer, RunClients, ScriptedModel, ask, reply_to
 
 LEASE_S = 60.0

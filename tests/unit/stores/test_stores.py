@@ -224,7 +224,7 @@ def test_importing_stores_imports_no_driver() -> None:
     )
     imported = set(done.stdout.split())
 
-    assert "ktdeval.stores.claims" in imported
+    assert "ktdeval.stores.local" in imported
     assert not imported & {"fsspec", "aiohttp", "s3fs", "tenacity", "pandas"}
 
 

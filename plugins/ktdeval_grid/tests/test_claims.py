@@ -9,15 +9,9 @@ from pathlib import Path
 import pytest
 
 from ktdeval.errors import FencedError, StoreError
-from ktdeval.stores import (
-    BadKey,
-    ClaimBoard,
-    Heartbeats,
-    LocalStore,
-    MissingKey,
-    Store,
-    StoreUnavailable,
-)
+from ktdeval.stores import BadKey, LocalStore, MissingKey, Store, StoreUnavailable
+from ktdeval_grid.coordination.claims import ClaimBoard
+from ktdeval_grid.coordination.heartbeats import Heartbeats
 from support.stores.store_places import Clock, memory_store
 from support.threads import in_threads
 

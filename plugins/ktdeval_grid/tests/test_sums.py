@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis.strategies import integers, lists, sampled_from, tuples
 
 from ktdeval.errors import StoreError
-from ktdeval.stores import Heartbeats, SharedSum, Store, StoreUnavailable
+from ktdeval.stores import Store, StoreUnavailable
+from ktdeval_grid.coordination.heartbeats import Heartbeats
+from ktdeval_grid.coordination.shared_sums import SharedSum
 from support.searching import examples
 from support.stores.store_places import Clock, memory_store
 from support.stores.sum_replay import recorded_states, used_after

@@ -17,11 +17,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from ktdeval.errors import FencedError
-from ktdeval.stores.heartbeats import Heartbeats, HolderId, below
-from ktdeval.stores.store import Store, StoreUnavailable, checked_key
-from ktdeval.stores.typed_files import encode_value, find_value
-from ktdeval.values.files import Closing
-from ktdeval.values.typed_json import Value
+from ktdeval.stores import Store, StoreUnavailable, checked_key, encode_value, find_value
+from ktdeval.values import Closing, Value
+from ktdeval_grid.coordination.heartbeats import Heartbeats, HolderId, below
 
 _GENERATION = re.compile(r"(\d{4,})\.json")
 

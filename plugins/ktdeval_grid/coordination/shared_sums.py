@@ -14,10 +14,9 @@ from collections.abc import Callable
 import msgspec
 
 from ktdeval.errors import StoreError
-from ktdeval.stores.heartbeats import Heartbeats, HolderId, below
-from ktdeval.stores.store import Store
-from ktdeval.stores.typed_files import encode_value, read_value
-from ktdeval.values.typed_json import Value
+from ktdeval.stores import Store, encode_value, read_value
+from ktdeval.values import Value
+from ktdeval_grid.coordination.heartbeats import Heartbeats, HolderId, below
 
 
 class Drawer(Value):

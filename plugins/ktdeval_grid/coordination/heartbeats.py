@@ -15,10 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ktdeval.errors import StoreError
-from ktdeval.stores.store import Store, checked_key
-from ktdeval.stores.typed_files import encode_value, find_value
-from ktdeval.values.files import Closing
-from ktdeval.values.typed_json import Value
+from ktdeval.stores import Store, checked_key, encode_value, find_value
+from ktdeval.values import Closing, Value
 
 BEATS_PER_LEASE = 4
 

@@ -1,0 +1,1 @@
+"""Coordination of workers by files that they share: claims, heartbeats, sums."""

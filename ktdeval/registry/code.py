@@ -17,6 +17,7 @@ _KITS = (
     "ktdeval_pages",
     "ktdeval_memory",
     "ktdeval_tables",
+    "ktdeval_raw_markets",
 )  #: packages that are not plugins
 #: types of files that determine a package's behaviour: its code, and the tables and texts that it
 #: reads

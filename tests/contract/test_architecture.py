@@ -16,6 +16,7 @@ import pytest
 from ktdeval import api, hookspecs
 from ktdeval.cli.groups import load_command
 from ktdeval.cli.main import cli
+from ktdeval.registry import code_hashes, load_plugins
 from ktdeval.testing import not_empty
 from ktdeval_raw_markets.assembly import REPAIRS
 from support.paths import REPOSITORY
@@ -363,6 +364,11 @@ def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
         has_entry_point = f'= "{name}"' in text
         assert has_entry_point == (name not in KITS), f"{name}: wrong entry point"
         assert name in text.partition("root_packages")[2], f"{name} is not linted for imports"
+
+
+def test_the_recorded_hashes_of_code_cover_each_kit() -> None:
+    """Workers of a grid compare them: a kit that is left out could differ unseen."""
+    assert set(not_empty(KITS)) <= code_hashes(load_plugins()).keys()
 
 
 # ---- programs

@@ -52,6 +52,7 @@ _AROUND = 0.1  # relative distance from a number within which later values are c
 _MIN_STEPS = 50  # minimum distance in steps, if the relative distance is smaller
 _RETURN_DAYS = (1, 2, 3, 4, 5, 10, 20, 21, 60, 63, 252)
 _ALL = -1  # key for the values of all assets taken together
+_SPAN = 21  # number of trading days whose decisions share a choice of later values
 _SHOWN = 5
 _SLACK = 1e-9  # tolerance for comparing floats
 _MIN_DIGITS = 3  # minimum number of digits; shorter numbers are too common
@@ -68,7 +69,7 @@ class Hit:
     text: DatedText
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Values:
     """Sorted values of an asset, in ascending order, each with its row and the index of its
     name.
@@ -78,10 +79,14 @@ class _Values:
     rows: Ints
     names: Ints
 
-    def between(self, low: float, high: float) -> slice:
-        """Return the slice of the values from `low` to `high`."""
-        first, last = np.searchsorted(self.values, [low, high])
-        return slice(int(first), int(last))
+    def between(self, low: float, high: float) -> _Values:
+        """Return the values from `low` to `high`, as views."""
+        first, last = self.values.searchsorted((low, high))
+        return self.at(slice(int(first), int(last)))
+
+    def at(self, places: Ints | slice) -> _Values:
+        """Return the values at these places, which ascend."""
+        return _Values(self.values[places], self.rows[places], self.names[places])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +99,20 @@ class _Outcome:
     hit: tuple[int, int] | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Values of all assets that are later values on some day of a span of decisions."""
+
+    first: int  #: row of the span's first day
+    values: _Values
+
+
 @dataclass
 class _OfDay:
     """Values and outcomes for one row of the market, which all texts of a decision share."""
 
     row: int
-    later: dict[int, _Values] = field(default_factory=dict)  #: keyed by asset
+    later: _Values | None = None  #: of all assets
     returns: dict[int, _Values] = field(default_factory=dict)  #: keyed by asset
     #: keyed by asset, value, precision, and whether it is a return; None for no trial
     outcomes: dict[tuple[int, float, float, bool], _Outcome | None] = field(default_factory=dict)
@@ -122,12 +135,13 @@ _RETURN = len(_FIELDS)
 @dataclass
 class LaterPrices:
     """Searches texts for later values in one market. Sorted values are kept for each asset, and
-    those after a day for each asset until another day is searched.
+    outcomes until another day is searched.
     """
 
     market: MarketSnapshot
     _names: AssetNames = field(init=False)
     _cache: dict[int, _Values] = field(init=False, default_factory=dict)
+    _span: _Span | None = field(init=False, default=None)
     _day: _OfDay = field(init=False, default_factory=lambda: _OfDay(-1))
     _trials: list[_Trial] = field(init=False, default_factory=list)
     _seen: set[tuple[int | None, float]] = field(init=False, default_factory=set)
@@ -234,28 +248,38 @@ class LaterPrices:
         """Return a number's false-hit probabilities and its earliest hit. Return None if the number
         equals a known value, or if there is no later value near it.
         """
-        values = self._known_returns(asset, row) if number.is_return else self._values(asset)
+        if number.is_return:
+            values = self._known_returns(asset, row)
+        else:
+            values = self._values(asset)
+
         if values is None:
             return None
 
         half = number.step * (0.5 + _SLACK)
         bounds = (number.value - half, number.value + half)
-        rows = values.rows[values.between(*bounds)]
+        rows = values.between(*bounds).rows
         # A value that the agent may have seen within the last year is not a leak, even if a later
         # value equals it.
         if ((rows <= row) & (rows > row - KNOWN_DAYS)).any():
             return None
 
-        later = _after(values, row) if number.is_return else self._later_values(asset, row)
-        chances = _chances(number, later, row)
+        reach = max(_AROUND * abs(number.value), _MIN_STEPS * number.step)
+        around = (number.value - reach, number.value + reach)
+        if asset is None:
+            near = self._later_of_all(row).between(*around)
+        else:
+            near = _after(values.between(*around), row, row + HORIZONS[-1])
+
+        chances = _chances(near, number.step, reach, row)
         if not any(chances):
             return None
 
-        same = later.between(*bounds)
+        same = near.between(*bounds)
         hit = None
-        if same.stop > same.start:
-            first = same.start + int(np.argmin(later.rows[same]))
-            hit = (int(later.names[first]), int(later.rows[first]))
+        if len(same.rows):
+            first = int(same.rows.argmin())
+            hit = (int(same.names[first]), int(same.rows[first]))
 
         return _Outcome(chances, hit)
 
@@ -274,12 +298,24 @@ class LaterPrices:
             self._cache[key] = self._sorted_values(asset)
         return self._cache[key]
 
-    def _later_values(self, asset: int | None, row: int) -> _Values:
-        """Return an asset's values after the row in work, up to the longest horizon."""
-        key = _key(asset)
-        if key not in self._day.later:
-            self._day.later[key] = _after(self._values(asset), row)
-        return self._day.later[key]
+    def _later_of_all(self, row: int) -> _Values:
+        """Return the values of all assets after the row in work, up to the longest horizon. They are
+        chosen once a day, since there are too many for a choice for each number.
+        """
+        if self._day.later is None:
+            nearby = self._values_of_span(row)
+            self._day.later = _after(nearby, row, row + HORIZONS[-1])
+        return self._day.later
+
+    def _values_of_span(self, row: int) -> _Values:
+        """Return the values of all assets that are later values on the row in work, or on another
+        day of its span.
+        """
+        first = row - row % _SPAN
+        if self._span is None or self._span.first != first:
+            last = first + _SPAN - 1 + HORIZONS[-1]
+            self._span = _Span(first, _after(self._values(None), first, last))
+        return self._span.values
 
     def _known_returns(self, asset: int | None, row: int) -> _Values | None:
         """Return an asset's changes on the row in work; None for all assets together."""
@@ -372,27 +408,25 @@ def _key(asset: int | None) -> int:
     return _ALL if asset is None else asset
 
 
-def _after(values: _Values, row: int) -> _Values:
-    """Return the values that become known after a row, up to the longest horizon."""
-    chosen = np.flatnonzero((values.rows > row) & (values.rows <= row + HORIZONS[-1]))
-    return _Values(values.values[chosen], values.rows[chosen], values.names[chosen])
+def _after(values: _Values, row: int, last: int) -> _Values:
+    """Return the values that become known after a row, up to another row."""
+    chosen = np.flatnonzero((values.rows > row) & (values.rows <= last))
+    return values.at(chosen)
 
 
-def _chances(number: PrintedNumber, later: _Values, row: int) -> tuple[float, ...]:
-    """Return the share of nearby numbers with the same precision that equal a later value, for each
-    horizon.
+def _chances(near: _Values, step: float, reach: float, row: int) -> tuple[float, ...]:
+    """Return the share of numbers with this precision, at most `reach` away, that equal a later
+    value, for each horizon. `near` holds the later values among them.
     """
-    reach = max(_AROUND * abs(number.value), _MIN_STEPS * number.step)
-    near = later.between(number.value - reach, number.value + reach)
-    if near.stop <= near.start:
+    if not len(near.rows):
         return (0.0,) * len(HORIZONS)
 
     # Values that are equal at the printed precision are a single target for a chance hit. They stand
     # side by side, since the values are sorted; each target counts from its earliest day.
-    grid = np.round(later.values[near] / number.step)
+    grid = np.rint(near.values / step)
     starts = np.flatnonzero(np.concatenate(([True], grid[1:] != grid[:-1])))
-    earliest = np.minimum.reduceat(later.rows[near], starts)
-    steps = 2.0 * reach / number.step
+    earliest = np.minimum.reduceat(near.rows, starts)
+    steps = 2.0 * reach / step
     return tuple(
         min(1.0, int(np.count_nonzero(earliest <= row + horizon)) / steps) for horizon in HORIZONS
     )

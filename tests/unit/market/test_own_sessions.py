@@ -168,11 +168,11 @@ def test_an_audit_knows_the_returns_of_an_assets_sessions() -> None:
     for days in (1, 5, 20):
         change = 100.0 * (closes.iloc[-1] / closes.iloc[-1 - days] - 1.0)
         same = found.between(change - 1e-9, change + 1e-9)
-        assert found.rows[same].tolist()[:1] == [row], days
+        assert same.rows.tolist()[:1] == [row], days
 
     monday = 100.0 * (MARKET.adjusted_close[row + 1, asset] / closes.iloc[-1] - 1.0)
     same = found.between(monday - 1e-9, monday + 1e-9)
-    assert row + 1 in found.rows[same].tolist()
+    assert row + 1 in same.rows.tolist()
 
 
 def test_a_fact_is_the_return_over_sessions_of_its_asset_from_a_fill_on() -> None:

@@ -12,7 +12,8 @@ import numpy as np
 from audit_logs import LoggedDecision
 
 from ktdeval.market import Document, MarketSnapshot
-from ktdeval_audit.findings import Level, Rule
+from ktdeval.values import Level
+from ktdeval_audit.findings import Rule
 from ktdeval_audit.log_types import Role
 
 ASSET = "TSLA"

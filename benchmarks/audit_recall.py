@@ -28,8 +28,9 @@ from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
 from ktdeval.stats import clopper_pearson_upper
+from ktdeval.values import LEVELS
 from ktdeval_audit.audit import AuditReport, AuditSettings, audit_log
-from ktdeval_audit.findings import LEVELS, RULES, Rule
+from ktdeval_audit.findings import RULES, Rule
 from ktdeval_audit.readers import read_log
 
 TABLE = Path(__file__).with_name("audit_recall.csv")

@@ -65,9 +65,12 @@ def test_a_wrapped_error_names_the_limit_of_open_files_instead_of_another_folder
 def open_files(more: int) -> Iterator[None]:
     """Let this process open so many more files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    held = os.dup(0)  # the lowest free number: all below it are taken
-    os.close(held)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (held + more, hard))
+    # Each is the lowest free number, and the last is beyond the limit; others above may be taken.
+    free = [os.dup(0) for _ in range(more + 1)]
+    for number in free:
+        os.close(number)
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], hard))
     try:
         yield
     finally:

@@ -79,6 +79,15 @@ def test_rows_survive_the_way_to_a_dataset_and_back(
     ]
 
 
+def test_fields_that_only_parts_of_a_list_have_are_absent_in_the_others(tmp_path: Path) -> None:
+    """Parquet has each field in every part of a list, empty where there is none."""
+    row = {"calls": [{"name": "a"}, {"name": "b", "of": [{"x": 1}, {"y": 2}]}]}
+    file = tmp_path / "rows.parquet"
+    pq.write_table(pa.Table.from_pylist([row]), file)
+
+    assert [each.value for each in read_samples(str(file)).rows] == [row]
+
+
 def test_published_folder_has_a_feature_card_and_loads_with_datasets(
     tmp_path: Path,
 ) -> None:

@@ -31,7 +31,7 @@ FURTHER = {
         "test_board_ties.py",
         "test_compare_sharpe.py",
         "test_compare_statistics.py",
-        "test_rank_test.py",
+        "test_signed_ranks.py",
     ),
     "registry": ("test_registry.py", "test_wrong_plugins.py", "test_own_wheel.py"),
     "secrets": ("test_calls_redaction.py", "test_secret_spans.py"),

@@ -30,7 +30,7 @@ from ktdeval_compare.doses.dose_rows import (
     DoseRow,
     DoseStudy,
 )
-from ktdeval_compare.pairs.rank_test import RankTest, pattern_of, rank_test_of
+from ktdeval_compare.pairs.signed_ranks import RankTest, pattern_of, rank_test_of
 
 FloatArray = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

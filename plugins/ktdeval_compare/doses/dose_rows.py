@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ktdeval.errors import DataError
 from ktdeval.values import load_yaml
-from ktdeval_compare.pairs.rank_test import Span, published_spans
+from ktdeval_compare.pairs.signed_ranks import Span, published_spans
 
 BRIGHT = "bright"
 HIDDEN = "blinded"

@@ -28,7 +28,7 @@ from ktdeval_compare.doses.dose_rows import (
 )
 from ktdeval_compare.pairs.card_markets import CardMarkets
 from ktdeval_compare.pairs.compared_cards import EntrantCard, load_entrants, recorded_ledger
-from ktdeval_compare.pairs.rank_test import Span
+from ktdeval_compare.pairs.signed_ranks import Span
 
 MODEL = "builtin/memory"
 DOSES = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

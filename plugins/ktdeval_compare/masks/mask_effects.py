@@ -29,13 +29,13 @@ from ktdeval_compare.pairs.compared_cards import (
     paired_cells,
     spans,
 )
-from ktdeval_compare.pairs.rank_test import rank_test_of
 from ktdeval_compare.pairs.shared_facts import (
     MARKET_FACETS,
     check_same,
     check_same_config,
     facets,
 )
+from ktdeval_compare.pairs.signed_ranks import rank_test_of
 from ktdeval_compare.study_options import MetricTestOptions
 
 #: Sets of masks over which contributions can be averaged, largest set first

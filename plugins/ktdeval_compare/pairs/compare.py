@@ -35,7 +35,6 @@ from ktdeval_compare.pairs.compared_cards import (
     paired_cells,
     spans,
 )
-from ktdeval_compare.pairs.rank_test import RankTest, pattern_of, shared_null
 from ktdeval_compare.pairs.report_types import (
     BestSet,
     ComparedCard,
@@ -52,6 +51,7 @@ from ktdeval_compare.pairs.shared_facts import (
     facets,
 )
 from ktdeval_compare.pairs.sharpe_difference import sharpe_difference
+from ktdeval_compare.pairs.signed_ranks import RankTest, pattern_of, shared_null
 from ktdeval_compare.pairs.verdicts import with_verdicts
 from ktdeval_compare.study_options import MetricTestOptions
 

@@ -37,7 +37,7 @@ from ktdeval_compare.pairs.compared_cards import (
     load_entrants,
     recorded_ledger,
 )
-from ktdeval_compare.pairs.rank_test import APART, Pattern, RankTest, pattern_of
+from ktdeval_compare.pairs.signed_ranks import APART, Pattern, RankTest, pattern_of
 
 _GRID = 4001
 

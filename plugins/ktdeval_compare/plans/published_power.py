@@ -16,7 +16,7 @@ from scipy import stats
 
 from ktdeval.stats import normal_effect, overlap_correlation
 from ktdeval.values import csv_rows
-from ktdeval_compare.pairs.rank_test import APART, Pattern, RankTest, pattern_of, published_spans
+from ktdeval_compare.pairs.signed_ranks import APART, Pattern, RankTest, pattern_of, published_spans
 
 PUBLISHED = Path(__file__).with_name("published")
 TRACKING_ERROR = 0.1  #: default annual tracking error

@@ -18,7 +18,7 @@ from scipy import stats
 
 from ktdeval.stats.paired import signed_rank
 from ktdeval_compare import table_columns
-from ktdeval_compare.pairs.rank_test import RankTest
+from ktdeval_compare.pairs.signed_ranks import RankTest
 from ktdeval_compare.plans.power import DifferenceSpread, estimate_spread, median_variance
 from support.figures.compare_cards import APART, CardTerminal, make_card, save_card, save_run
 from support.figures.renewed_cards import derived_fields

@@ -34,7 +34,7 @@ from ktdeval_compare.pairs.compared_cards import (
     paired_cells,
     recorded_ledger,
 )
-from ktdeval_compare.pairs.rank_test import APART
+from ktdeval_compare.pairs.signed_ranks import APART
 from ktdeval_compare.papers import ama_deepfund_tables
 from ktdeval_compare.papers.ama_deepfund_tables import RowName, row_names
 from ktdeval_compare.plans import power

@@ -27,7 +27,7 @@ from ktdeval_compare.doses.dose_response import (
 from ktdeval_compare.doses.dose_rows import DoseRow, DoseStudy, read_rows, shipped_study, write_rows
 from ktdeval_compare.doses.dose_study import DosePlan, plan_of
 from ktdeval_compare.doses.dose_texts import dose_parts, short_percent
-from ktdeval_compare.pairs.rank_test import RankTest, published_spans
+from ktdeval_compare.pairs.signed_ranks import RankTest, published_spans
 from ktdeval_compare.table_columns import lines_of
 from support.figures.compare_cards import CardTerminal
 

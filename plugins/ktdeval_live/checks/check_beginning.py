@@ -9,7 +9,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.runner import as_first_recorded
 from ktdeval.values import Finding, content_hash, dumps_pretty, read_plain, to_plain
 from ktdeval_live.checks.chain_coverage import begun_files
-from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.checked_folder import CheckedFolder
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.days.market_sessions import Schedule, plan_schedule
 from ktdeval_live.plan import check_plan

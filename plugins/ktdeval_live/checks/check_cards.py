@@ -12,7 +12,7 @@ from ktdeval.cards import load_card, value_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
 from ktdeval.values import Finding, dumps_pretty, to_plain
-from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.checked_folder import CheckedFolder
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.publication.publish_chain import Publication, publications
 from ktdeval_live.record.entrant_episode import EntrantMarket

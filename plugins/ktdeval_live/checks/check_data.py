@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ktdeval.errors import KtdevalError
 from ktdeval.values import Finding
-from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.checked_folder import CheckedFolder
 from ktdeval_live.days.clock import in_text, of_text
 from ktdeval_live.days.market_increments import Increment
 from ktdeval_live.record.chain import Entry as Link, Frozen

@@ -12,7 +12,7 @@ from pathlib import Path
 from ktdeval.errors import KtdevalError
 from ktdeval.trading import DECIDED
 from ktdeval.values import Finding, encode_canonical, read_plain
-from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.checked_folder import CheckedFolder
 from ktdeval_live.checks.decision_replay import KnownMarkets, Retracer
 from ktdeval_live.days.clock import in_text, of_text
 from ktdeval_live.days.market_sessions import Session

@@ -19,7 +19,7 @@ from ktdeval.errors import KtdevalError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import call_foreign
 from ktdeval.runner import RecordedModel
-from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.checked_folder import CheckedFolder
 from ktdeval_live.days.market_increments import Increment, market_as_known
 from ktdeval_live.record.chain import RecordChain
 from ktdeval_live.record.decision_records import DecisionRecord, record_of

@@ -29,7 +29,7 @@ from ktdeval_live.checks.check_cards import CardCheck
 from ktdeval_live.checks.check_data import data_findings
 from ktdeval_live.checks.check_decisions import DecisionCheck
 from ktdeval_live.checks.check_stray_files import stray_files, unsafe_files
-from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.checked_folder import CheckedFolder
 from ktdeval_live.publication.publication_evidence import (
     Level,
     publication_findings,

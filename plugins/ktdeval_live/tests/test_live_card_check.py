@@ -11,7 +11,7 @@ import pytest
 from ktdeval.registry import Plugins
 from ktdeval.values import dumps_pretty, loads_strict
 from ktdeval_live.checks.check_cards import CardCheck
-from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.checked_folder import CheckedFolder
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text
 from ktdeval_live.deciding.beginning import begin

@@ -9,7 +9,7 @@ import pytest
 
 from ktdeval.registry import Plugins
 from ktdeval.testing import not_empty
-from ktdeval_live.checks.checked_test import CheckedFolder
+from ktdeval_live.checks.checked_folder import CheckedFolder
 from ktdeval_live.checks.decision_replay import KnownMarkets, Retracer
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.days.clock import of_text

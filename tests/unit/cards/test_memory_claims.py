@@ -9,7 +9,7 @@ import pytest
 
 from ktdeval.cards.claims import memory_claim
 from ktdeval.stats.memory_limits import memory_limits
-from ktdeval_compare.pairs.rank_test import published_spans
+from ktdeval_compare.pairs.signed_ranks import published_spans
 from support.figures.card_cases import card, typed
 from support.paths import REPOSITORY
 

@@ -16,7 +16,7 @@ from ktdeval.stats import (
     rank_null,
     signed_rank,
 )
-from ktdeval_compare.pairs.rank_test import (
+from ktdeval_compare.pairs.signed_ranks import (
     RankTest,
     pattern_of,
     published_spans,

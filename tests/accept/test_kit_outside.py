@@ -64,10 +64,10 @@ def pytest_in(folder: Path, *options: str) -> str:
 
 
 def test_the_tests_of_the_guide_pass_in_a_folder_of_their_own(tmp_path: Path) -> None:
-    for name in ("parrot.py", "test_parrot.py"):
+    for name in ("parrot.py", "test_parrot.py", "hits.py", "test_hits.py"):
         (tmp_path / name).write_text(FILES[name], encoding="utf-8")
 
-    assert "4 passed" in pytest_in(tmp_path)
+    assert "6 passed" in pytest_in(tmp_path)
 
 
 def test_who_does_not_use_the_kit_does_not_notice_it(tmp_path: Path) -> None:

@@ -51,8 +51,12 @@ def test_a_claim_begins_where_the_account_is_on_its_first_day() -> None:
     ("claimed", "words", "bands"),
     [
         (None, r"The account ends at .?0\.00.{0,8}%\.", 0),
-        ([50.0, 55.0, 60.0], r"its own file claims \+20\.00", 1),
-        ([np.nan, 110.0, 121.0], r"its own file claims \+15\.50", 0),
+        ([50.0, 55.0, 60.0], r"its file claims \+20\.00.{0,8}% from 2024-04-17 to 2024-04-19", 1),
+        (
+            [np.nan, 110.0, 121.0],
+            r"its file claims \+10\.00.{0,8}% from 2024-04-18 to 2024-04-19",
+            0,
+        ),
     ],
 )
 def test_the_chart_states_the_claim_and_fills_the_gap_if_every_day_is_claimed(

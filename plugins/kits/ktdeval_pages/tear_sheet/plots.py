@@ -18,7 +18,7 @@ from ktdeval_pages.tear_sheet.figures import (
     rolling_days,
     rolling_volatility,
 )
-from ktdeval_pages.tear_sheet.tracks import Book, GroupExposures, Track
+from ktdeval_pages.tear_sheet.tracks import Book, Days, GroupExposures, Track
 from ktdeval_pages.value_formatting import figure, percent
 
 
@@ -113,9 +113,8 @@ class TrackPlots:
             claimed = _claimed_growth(track.claimed, track.levels)
             lines.append(PlotLine(claimed, "second"))
             keys.append(("second", "as claimed"))
-            known = claimed[np.isfinite(claimed)]
-            text += f"; its own file claims {percent(float(known[-1]))}"
-            if len(known) == len(own):
+            text += f"; {_claim_words(track.claimed, track.days)}"
+            if np.isfinite(claimed).all():
                 areas = [Area(np.minimum(own, claimed), np.maximum(own, claimed))]
 
         lines.append(PlotLine(own, "agent"))
@@ -273,6 +272,13 @@ def _claimed_growth(claimed: FloatArray, levels: FloatArray) -> FloatArray:
     first = int(np.flatnonzero(np.isfinite(claimed))[0])
     start = levels[first] / levels[0]
     return np.asarray(claimed / claimed[first] * start - 1.0)
+
+
+def _claim_words(claimed: FloatArray, days: Days) -> str:
+    """Return what a file claims over its own days, whatever the account did before and after."""
+    known = np.flatnonzero(np.isfinite(claimed))
+    growth = float(claimed[known[-1]] / claimed[known[0]] - 1.0)
+    return f"its file claims {percent(growth)} from {days[known[0]]} to {days[known[-1]]}"
 
 
 def _with_base(values: FloatArray) -> FloatArray:

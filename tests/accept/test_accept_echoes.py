@@ -22,6 +22,7 @@ RUN = (
     "--model openai_compatible/echo --cache run --price input=2,output=8 --out run --canary 1"
     " --max-failures 1000 --max-retries 1 --max-wait-s 5 --tool-protocol native"
 )
+MAX_RUNS = 3
 COMMANDS = ("view", "card show", "card verify", "score", "view report", "compare rationale")
 
 
@@ -32,7 +33,10 @@ def test_no_form_of_the_key_reaches_a_file_or_the_terminal(
 ) -> None:
     with echoing(place) as (address, sent):
         words = (*apart(4, 2), *SAME_MASK, "--base-url", address, "--data", market)
-        runs = [ktdeval(*RUN.split(), *words, cwd=tmp_path, environment=ENVIRONMENT)]
+        runs = []
+        # An outage stops a run, and how many calls are under way then is chance; the same command goes on.
+        while len(sent) < len(ECHOES) and len(runs) < MAX_RUNS:
+            runs.append(ktdeval(*RUN.split(), *words, cwd=tmp_path, environment=ENVIRONMENT))
 
     if (tmp_path / "run" / "cards").is_dir():
         for command in COMMANDS:

@@ -61,7 +61,7 @@ def test_a_model_page_states_the_rank_of_each_card(
         (cells,) = [
             cells
             for cells in shown
-            if cells[0].startswith(card["division"]) and cells[1].startswith(card["agent"])
+            if cells[0].startswith(card["division"]) and cells[2].startswith(card["agent"])
         ]
         rank = alpha = "–"
         if card["ranked"]:
@@ -69,16 +69,17 @@ def test_a_model_page_states_the_rank_of_each_card(
         if card["ranked"] and card["shared_alpha_rank"]:
             alpha = rank_words(card, "alpha_rank")
 
-        assert cells[2:4] == [rank, alpha]
+        assert cells[3:5] == [rank, alpha]
 
     table = read_data(forged_site, f"division/{DIVISION}/all")
     (cells,) = [
         cells
         for cells in shown
-        if cells[0].startswith(DIVISION) and cells[1].startswith(row["agent"])
+        if cells[0].startswith(DIVISION) and cells[2].startswith(row["agent"])
     ]
 
-    assert numbers(cells[4]) == [
+    assert cells[1] == row["label"], "systems of one model are told apart"
+    assert numbers(cells[5]) == [
         round(100 * row["values"][table["columns"].index("total_return")], 2)
     ]
 

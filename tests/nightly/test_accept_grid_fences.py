@@ -27,7 +27,8 @@ STEPS = 3
 LONG_LEASE = ("--lease", 600)  # longer than any test: nobody is silent for so long
 TAKE_OVER = """
 import sys
-from ktdeval.stores import ClaimBoard, open_store
+from ktdeval.stores import open_store
+from ktdeval_grid.coordination.claims import ClaimBoard
 out, worker = sys.argv[1:]
 store = open_store(out)
 board = ClaimBoard(store, "", worker, 600.0, previous_ended=True)

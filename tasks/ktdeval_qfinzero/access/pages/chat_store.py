@@ -19,7 +19,7 @@ import yaml
 from msgspec import structs
 
 from ktdeval.errors import StoreError
-from ktdeval.runner import RunConfig, RunFolder, split_model
+from ktdeval.runner import RunConfig, RunFolder
 from ktdeval.task_api import AnswerRecord
 from ktdeval.values import (
     Address,
@@ -203,10 +203,8 @@ class ChatStore:
 
     def _config_of(self, chat_id: str) -> RunConfig:
         head = self.head(chat_id)
-        name, args = split_model(head.model)
         return RunConfig(
-            model=name,
-            model_args=args,
+            model=head.model,
             tasks=tuple(str(path.resolve()) for path in self._turn_files(chat_id)),
             agent="chat",
             out=str(self.run_of(chat_id).resolve()),

@@ -121,6 +121,7 @@ from ktdeval.cards.fields.words import (
     label_word as label_word,
     metric_word as metric_word,
 )
+from ktdeval.cards.json_paths import JsonPath as JsonPath
 from ktdeval.cards.metric_tables import (
     NEVER_SHOWN as NEVER_SHOWN,
     PARTS as PARTS,
@@ -132,7 +133,6 @@ from ktdeval.cards.metric_tables import (
     scheme_rows as scheme_rows,
 )
 from ktdeval.cards.recomputation_diff import (
-    JsonPath as JsonPath,
     card_difference as card_difference,
     value_difference as value_difference,
 )

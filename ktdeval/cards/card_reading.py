@@ -19,13 +19,8 @@ from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.fields.base_types import Problem, strict_json
 from ktdeval.cards.fields.certificate import ATTACHED as ATTACHED, NOTHING_HIDDEN
 from ktdeval.cards.fields.fact_types import NO_ATTACHMENT, Attachment
-from ktdeval.cards.recomputation_diff import (
-    JsonPath,
-    first_difference,
-    is_same_json,
-    line_of,
-    path_text,
-)
+from ktdeval.cards.json_paths import JsonPath, line_of, path_text
+from ktdeval.cards.recomputation_diff import first_difference, is_same_json
 from ktdeval.cards.reports import scoring_report, trading_report
 from ktdeval.cards.schema import SCHEMA_FOLDER
 from ktdeval.cards.table_types import Report

@@ -6,93 +6,27 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import zip_longest
 from typing import cast
 
 import msgspec
 
+from ktdeval.cards.json_paths import JsonPath, line_of, path_text
 from ktdeval.stats.data_limits import ONE_DAY
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.values.strict_json import JsonValue, dumps_pretty
 from ktdeval.values.typed_json import to_plain
 
-JsonPath = Sequence[str | int]
-
 #: Card fields that may differ between two equal runs, and that comparisons therefore skip
 UNVERIFIED = frozenset({"provenance"})
 
-_BLANK = re.compile(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder()
 _ENCODER = msgspec.msgpack.Encoder(order="sorted")
 _ABSENT = object()
 # far above the floating-point error in sums, far below any difference that matters on a card
 _RELATIVE = 1e-9
 _ABSOLUTE = 1e-12
 _Same = Callable[[object, object], bool]
-
-
-def path_text(path: JsonPath) -> str:
-    """Return a path as a string, such as `metrics.sharpe.value` or `episodes[3].steps`. Keys that
-    are not plain words are quoted; the empty path becomes `card`.
-    """
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif re.fullmatch(r"[\w-]+", part):
-            text += f".{part}" if text else part
-        else:
-            text += f"[{json.dumps(part, ensure_ascii=False)}]"
-
-    return text or "card"
-
-
-def line_of(text: str, path: JsonPath) -> int:
-    """Return the line number (from 1) of the value at `path` in a valid JSON string. If the value
-    is missing, return the line of the nearest enclosing value.
-    """
-    position = _after_blank(text, 0)
-    for part in path:
-        member = _find(text, position, part)
-        if member is None:
-            break
-
-        position = member
-
-    return text.count("\n", 0, position) + 1
-
-
-def _after_blank(text: str, position: int) -> int:
-    match = _BLANK.match(text, position)
-    return match.end() if match else position
-
-
-def _find(text: str, start: int, part: str | int) -> int | None:
-    """Return the position of the member `part` of the object or array that starts at `start`."""
-    opening = text[start]
-    if opening not in "{[":
-        return None
-
-    position = _after_blank(text, start + 1)
-    index = 0
-    while text[position] not in "}]":
-        key: str | int = index
-        if opening == "{":
-            key, position = _DECODER.raw_decode(text, position)
-            position = _after_blank(text, _after_blank(text, position) + 1)
-
-        if key == part:
-            return position
-
-        position = _after_blank(text, _DECODER.raw_decode(text, position)[1])
-        if text[position] == ",":
-            position = _after_blank(text, position + 1)
-
-        index += 1
-
-    return None
 
 
 # ---- differences

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ktdeval.cards.recomputation_diff import path_text
+from ktdeval.cards.json_paths import path_text
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig, evaluate, verify_card

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ktdeval.cards.recomputation_diff import JsonPath
+from ktdeval.cards.json_paths import JsonPath
 from ktdeval.errors import CardError
 from ktdeval.values.strict_json import dumps_canonical, plain
 from ktdeval.values.typed_json import Value, from_plain

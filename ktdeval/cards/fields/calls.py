@@ -26,7 +26,7 @@ from ktdeval.cards.fields.base_types import (
 )
 from ktdeval.cards.fields.episode_parts import UsageCounts
 from ktdeval.cards.fields.words import field_label
-from ktdeval.cards.recomputation_diff import JsonPath
+from ktdeval.cards.json_paths import JsonPath
 from ktdeval.cards.table_types import Row, count, dollars
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
 from ktdeval.values.typed_json import Value

@@ -32,7 +32,7 @@ from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, ScoringFac
 from ktdeval.cards.fields.served import served_problems, served_words
 from ktdeval.cards.fields.software_versions import maker_problems, maker_rows
 from ktdeval.cards.fields.words import field_label
-from ktdeval.cards.recomputation_diff import JsonPath
+from ktdeval.cards.json_paths import JsonPath
 from ktdeval.cards.table_types import Row
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.task_api.scoring import AnswerRecord

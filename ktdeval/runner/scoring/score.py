@@ -39,7 +39,8 @@ from ktdeval.cards.fields.fact_types import (
 )
 from ktdeval.cards.fields.provenance import LIBRARIES
 from ktdeval.cards.fields.task import task_problems
-from ktdeval.cards.recomputation_diff import card_difference, path_text
+from ktdeval.cards.json_paths import path_text
+from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import CardError, DataError, StoreError, UsageError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.metric_groups import metric_names

@@ -9,6 +9,8 @@ import gzip
 import io
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
@@ -44,6 +46,8 @@ from support.tables import beside
 
 HEADER = "symbol,time,open,high,low,close,volume,transactions\n"
 DAY_BAR = "AVLN,2025-01-06,100,101.5,99.25,101,1000,7\n"
+_NUMBER = re.compile(r"[0-9]{1,16}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
+_WHOLE = re.compile("[0-9]{1,16}")
 SYMBOLS = "symbol,asset_class,name,listed\nAVLN,stock,Avalon Systems,2010-01-01\n"
 
 
@@ -268,6 +272,14 @@ class Cells:
         assert prices == [price_e4(text, rounded=rounded) for text in texts]
         return prices
 
+    def values(self, macro: str, texts: Sequence[str]) -> list[Any]:
+        """The value of a macro of `text` for each text."""
+        found = self.connection.execute(
+            f"SELECT {macro} FROM (SELECT unnest(?::VARCHAR[]) AS text)",
+            (texts,),
+        )
+        return [value for (value,) in found.fetchall()]
+
     def moments(self, texts: Sequence[str]) -> list[tuple[int, str]]:
         """Moment and form of each text; the form of those that are malformed is empty."""
         self.connection.execute("DELETE FROM given")
@@ -302,6 +314,52 @@ def test_prices_of_more_decimals_are_refused_or_rounded_halves_to_even(
 
     (nearest,) = read_cells.prices([f"{price:f}"], rounded=True)
     assert nearest == int(price.quantize(Decimal("0.0001"), ROUND_HALF_EVEN) * 10_000)
+
+
+#: Numbers as programs spell them, and nearly: digits, points, signs, exponents, separators
+SPELLED = (
+    st.text("0123456789.", min_size=1, max_size=20)
+    | st.text("0019.eE+-_, ", max_size=8)
+    | st.decimals(0, 10**17, allow_nan=False).map(lambda number: f"{number:f}")
+    | st.integers(0, 10**17).map(str)
+    | st.from_regex("0{1,3}[0-9]{1,6}([.][0-9]{0,6})?", fullmatch=True)
+    | st.floats(0, 1e17).map(repr)
+)
+
+
+def test_a_cell_is_read_by_its_cast_as_by_its_pattern(read_cells: Cells) -> None:
+    """Most cells are cast and print back; patterns read the others. Both follow the definition."""
+    met = Counter[str]()
+
+    @given(st.lists(SPELLED, min_size=20, max_size=20))
+    @settings(max_examples=60)
+    def read(texts: list[str]) -> None:
+        prices = read_cells.prices(texts, rounded=True)
+
+        for text, price, number, whole, is_rounded in zip(
+            texts,
+            prices,
+            read_cells.values("number_from_0(text)", texts),
+            read_cells.values("whole_from_0(text)", texts),
+            read_cells.values("is_rounded(text, exact_e4(text))", texts),
+            strict=True,
+        ):
+            assert number == (float(text) if _NUMBER.fullmatch(text) else None)
+            assert whole == (int(text) if _WHOLE.fullmatch(text) else None)
+            assert is_rounded == (price is not None and Decimal(text) != Decimal(price).scaleb(-4))
+
+            met["price"] += price is not None
+            met["rounded"] += is_rounded
+            met["number, not whole"] += number is not None and whole is None
+            met["whole"] += whole is not None
+            met["malformed"] += number is None
+            met["starts with 0"] += number is not None and text[:1] == "0" and text[1:2].isdigit()
+            met["ends with a point"] += text.endswith(".")
+
+    read()
+
+    assert min(met.values()) > 5, met
+    assert len(met) == 7
 
 
 @pytest.mark.exhaustive

@@ -163,7 +163,7 @@ def _read_calls(reply: Reply, session: StepSession, written: str | None = None) 
     if written is not None:
         arguments = [written]
 
-    if len(set(map(canonical_form, arguments))) > 1:
+    if len(arguments) > 1 and len(set(map(canonical_form, arguments))) > 1:
         session.count_failure("contradictory")
         feedback = CONTRADICTORY.format(tool=tool)
         return Submission(None, failure="contradictory", feedback=feedback)

@@ -19,7 +19,6 @@ accepted.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import re
@@ -28,7 +27,7 @@ from typing import Any
 
 from ktdeval.harness.chat_messages import ToolSpec
 from ktdeval.observation.state import ObservedState
-from ktdeval.values.strict_json import JsonValue, Schema
+from ktdeval.values.strict_json import JsonValue, Schema, plain
 
 #: maximum number of labels in an enumeration. With more than 250, OpenAI limits their characters,
 #: and they take more of the prompt than the table that shows them.
@@ -75,7 +74,12 @@ def _narrow_schema(schema: Schema, rule: Schema) -> Schema:
         return schema
 
     fitting = {word: value for word, value in schema.items() if word not in _NO_LENGTHS}
-    return {**fitting, **copy.deepcopy(rule)}
+    return {**fitting, **_copied(rule)}
+
+
+def _copied(schema: Mapping[str, Any]) -> Schema:
+    """Return a schema whose parts can be changed. Several times faster than `copy.deepcopy`."""
+    return {word: plain(rule) for word, rule in schema.items()}
 
 
 def label_pattern(labels: Sequence[str]) -> str | None:
@@ -120,7 +124,7 @@ def shown_labels(state: ObservedState) -> list[str]:
 
 def decisions_of(schema: Mapping[str, Any], labels: Sequence[str]) -> Schema:
     """Return a schema for decisions that requires one decision for each label."""
-    made: dict[str, Any] = copy.deepcopy(dict(schema))
+    made = _copied(schema)
     decisions = made["properties"]["decisions"]
     if 0 < len(labels) <= MAX_ITEMS:
         decisions |= {"minItems": len(labels), "maxItems": len(labels)}
@@ -140,7 +144,7 @@ def orders_of(schema: Mapping[str, Any], state: ObservedState, *, shorts: bool) 
     `shorts` is True if an asset that is not held can be sold. Each bound is a round number, so that
     it stays the same over many steps, and no order that the rules allow exceeds it.
     """
-    made: dict[str, Any] = copy.deepcopy(dict(schema))
+    made = _copied(schema)
     orders = made["properties"]["orders"]
     labels = shown_labels(state)
     if 0 < len(labels) <= MAX_ITEMS:
@@ -286,7 +290,7 @@ class OfferedSchemas:
         for tool in tools:
             if self._by_name.get(tool.name) != tool.parameters:
                 # A copy, since an agent could change a schema in place.
-                self._by_name[tool.name] = copy.deepcopy(dict(tool.parameters))
+                self._by_name[tool.name] = _copied(tool.parameters)
                 schemas[tool.name] = self._by_name[tool.name]
 
         return schemas

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -43,7 +44,7 @@ class PlannedDay(Value):
     rows: tuple[tuple[str, float], ...]
 
 
-class DeclaredPlan(Value):
+class DeclaredPlan(Value, dict=True):
     """All declared decisions in a run."""
 
     version: int
@@ -95,7 +96,7 @@ class DeclaredPlan(Value):
             plain["labels"] = {code: list(map(list, own)) for code, own in self.labels.items()}
         return dumps_canonical(plain).encode()
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """SHA-256 of the plan's file."""
         return sha256_hex(self.encode())

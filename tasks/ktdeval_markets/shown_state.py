@@ -285,19 +285,22 @@ def list_assets(
     day = view.day
     records = last.positions if last else ()
     held = {stage.snapshot.asset_index[position.code] for position in records}
-    assets = []
-    for asset in stage.lens.order:
-        is_subject = not stage.only or asset in stage.only
-        if is_subject and (view.member[day, asset] or asset in held):
-            assets.append(asset)
+    # plain values, which Python reads faster than the elements of an array
+    is_listed = view.member[day].tolist()
+    for asset in held:
+        is_listed[asset] = True
 
+    assets = [asset for asset in stage.lens.order if is_listed[asset]]
+    if stage.only:
+        assets = [asset for asset in assets if asset in stage.only]
     if len(assets) <= most:
         return assets
 
     figures = stage.lens.figures.as_shown(view)
     keys = [_traded_values(figures), *(getattr(figures, name)[day] for name in ("volume", *PARTS))]
     is_held = [float(asset in held) for asset in assets]
-    placed = places([is_held, *(key[assets] for key in keys)])
+    columns = np.array(assets)
+    placed = places([is_held, *(key[columns] for key in keys)])
     chosen = set(first_of(group_by_place(assets, placed), most))
 
     return [asset for asset in assets if asset in chosen]

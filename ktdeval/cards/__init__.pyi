@@ -149,7 +149,10 @@ from ktdeval.cards.schema import (
     struct_types as struct_types,
 )
 from ktdeval.cards.short_records import (
+    hidden_figures as hidden_figures,
     short_record_problem as short_record_problem,
+    shown_benchmark as shown_benchmark,
+    shown_metric as shown_metric,
     shown_metrics as shown_metrics,
 )
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import UnsetType
 
@@ -24,7 +24,7 @@ from ktdeval.cards.metric_tables import (
     return_claim,
     selection_tables,
 )
-from ktdeval.cards.short_records import is_annualised, short_record_problem, shown_metrics
+from ktdeval.cards.short_records import hidden_figures, shown_metrics
 from ktdeval.cards.table_types import (
     UNDEFINED,
     Grid,
@@ -37,7 +37,7 @@ from ktdeval.cards.table_types import (
     tally,
     word_grid,
 )
-from ktdeval.stats.data_limits import ONE_DAY, annualisation_problem
+from ktdeval.stats.data_limits import ONE_DAY, annualisation_problem, yearly_return_problem
 from ktdeval.stats.metric import never_in
 from ktdeval.task_api.scoring import FAILURE_MODES, VERDICT
 from ktdeval.task_api.unanswered import BOUNDS, bounds_words
@@ -200,22 +200,20 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
             " add up to its median"
         )
 
-    yield from pace_notes([card])
+    hidden = hidden_figures(card)
+    yield from pace_notes([card], hidden)
     for window, reason in (card.left_out or {}).items():
         yield (
             f"window {window} has its own rows and is excluded from figures over episodes: it"
             f" {reason}"
         )
 
-    short = short_record_problem(card)
-    if short is not None:
-        names = sorted(
-            name for name, line in card.metrics.items() if is_annualised(name, line.unit)
-        )
-        yield f"{', '.join(names)}: not shown, since {short}"
+    for reason in dict.fromkeys(hidden.values()):
+        names = [name for name in hidden if hidden[name] == reason]
+        yield f"{', '.join(names)}: not shown, since {reason}"
 
     for name, metric in card.metrics.items():
-        if short is not None and is_annualised(name, metric.unit):
+        if name in hidden:
             continue
         interval = metric.interval
         if interval and interval.reason and interval.reason.startswith(ONE_DAY):
@@ -230,14 +228,21 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
             yield f"{name} is not defined{where}: {reason}"
 
 
-def pace_notes(cards: Iterable[TradingCard]) -> Iterator[str]:
-    """Yield a note on how many days annualised figures cover, if some cover under half a year."""
+def pace_notes(cards: Iterable[TradingCard], unseen: Collection[str] = ()) -> Iterator[str]:
+    """Yield a note on how many days figures at a year's pace cover, if some cover under a year. The
+    names of `unseen` are not shown.
+    """
     names: dict[str, None] = {}
     lengths: list[int] = []
     for card in cards:
-        yearly = [name for name, line in card.metrics.items() if line.unit == "fraction per year"]
+        yearly = []
+        for name, line in card.metrics.items():
+            if line.unit == "fraction per year" and name not in unseen:
+                yearly.append(name)
+
         days = [episode.steps for episode in card.pooled]
-        if yearly and 2 * min(days) < card.snapshot.days_a_year:
+        a_year = float(card.snapshot.days_a_year)
+        if yearly and yearly_return_problem(min(days), a_year) is not None:
             names |= dict.fromkeys(yearly)
             lengths += days
 

@@ -33,6 +33,7 @@ from ktdeval.stats.data_limits import (
     annualisation_problem as annualisation_problem,
     dominance_words as dominance_words,
     dominant_return as dominant_return,
+    yearly_return_problem as yearly_return_problem,
 )
 from ktdeval.stats.distributions import (
     chi_square_above as chi_square_above,

@@ -1,7 +1,10 @@
 """What a series of returns is too short or too uneven to show: one rule for every door.
 
-A figure at a year's pace needs enough returns, since the error of a Sharpe ratio over n daily
-returns is about `sqrt(252 / n)`: 9 for three days. An interval needs that no single day decides: if
+A ratio at a year's pace needs enough returns, since the error of a Sharpe ratio over n daily
+returns is about `sqrt(252 / n)`: 9 for three days. A return at a year's pace needs a year, as the
+Global Investment Performance Standards require (CFA Institute, GIPS Standards Handbook: "Returns for
+periods of less than one year must not be annualized"): +0.7 % in ten days is no +17.6 % a year, since
+nobody knows whether the other 242 days go on like these. An interval needs that no single day decides: if
 one day carries more than a third of the squares, a resample contains it or not, and the interval of a
 total return reaches from -90 % to +430 % (docs/uncertainty.md has the measured coverage).
 """
@@ -18,6 +21,9 @@ MIN_RETURNS = 20  #: fewer returns are not annualised, unless they span half a y
 #: minimum number of years for which fewer returns, such as six monthly returns, are annualised
 MIN_YEARS = 0.5
 MIN_ANY = 3  #: fewer returns are never annualised
+#: shortest record, in years, whose return is taken to a year. A calendar year has fewer sessions
+#: than its 252 days: 242 on the Chinese exchanges, which are 0.96.
+MIN_RETURN_YEARS = 0.95
 MAX_DAY_SHARE = 1 / 3  #: largest share of the squares of returns that a single return may carry
 
 
@@ -36,6 +42,25 @@ def annualisation_problem(returns: int, a_year: float | None) -> str | None:
         return None
     noun = "return is" if returns == 1 else "returns are"
     return f"{returns} {noun} too few to annualise: {MIN_RETURNS} are needed"
+
+
+def yearly_return_problem(returns: int, a_year: float | None) -> str | None:
+    """Return the reason why a return over this many returns is not taken to a year, or None.
+
+    `a_year`: number of returns per year; None if unknown. Such a return stands over its own days
+    instead (`MIN_RETURN_YEARS` has the rule and its source).
+
+    Example:
+        yearly_return_problem(10, 252.0)
+        # "10 of a year's 252 days: a return over less than a year is not annualised"
+    """
+    if a_year is None:
+        return "the number of returns a year is not known"
+    if returns / a_year >= MIN_RETURN_YEARS:
+        return None
+    return (
+        f"{returns} of a year's {a_year:g} days: a return over less than a year is not annualised"
+    )
 
 
 ONE_DAY = "one day ("

@@ -19,6 +19,7 @@ from ktdeval_judge.nav_parts import PARTING, REMAINDER
 from ktdeval_judge.printed_figure import JudgedFigure, is_daily
 from ktdeval_judge.printed_figure_texts import share_against, share_words
 from ktdeval_judge.proof import file_objections, returns_for_evidence
+from ktdeval_judge.shown_alpha import shown_alpha
 from ktdeval_judge.unfilled import REASONS
 
 _SHOWN = 5  #: maximum number of unfilled orders to show
@@ -235,7 +236,10 @@ def _returns(file: JudgeFile) -> Iterator[str]:
     if file.market is not None:
         yield _line("Benchmark", _percent(file.benchmark_return))
         if file.alpha_a_year is not None:
-            yield _line("Alpha a year", _percent(file.alpha_a_year))
+            alpha = shown_alpha(file, file.alpha_a_year)
+            yield _line(alpha.name, _percent(alpha.figure))
+            if alpha.no_year:
+                yield f"  {alpha.no_year}"
         if file.beta is not None:
             yield _line("Beta", _number(file.beta))
 

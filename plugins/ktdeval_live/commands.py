@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -44,6 +44,7 @@ from ktdeval_live.publication.publish_chain import (
 )
 from ktdeval_live.record.entrant_episode import EntrantMarket
 from ktdeval_live.record.folder import LiveFolder
+from ktdeval_live.results.card_types import LiveCard
 from ktdeval_live.results.settled_cards import (
     differences,
     settle_test,
@@ -56,6 +57,7 @@ from ktdeval_live.status import (
     market_rows,
     pair_row,
     settled_row,
+    short_records,
     status_rows,
 )
 
@@ -241,22 +243,32 @@ def settle(folder: Path, options: PluginOptions) -> None:
     rows = [settled_row(card) for card in settled.cards]
     print_grid(columns, rows, left=("entrant", "market"))
 
-    click.echo(
-        "\nmean excess returns over the index in % a year, with intervals of 95 % that hold at "
-        "all times"
-    )
-    of_excess = ("entrant", "market", "n", "over index")
-    excesses = [excess_row(card) for card in settled.cards]
-    print_grid(of_excess, excesses, left=("entrant", "market"))
-    pairs = [pair_row(*pair) for pair in differences(test.plan, settled.results)]
-    if pairs:
-        click.echo("\nmean differences in % a year, with intervals of 95 % that hold at all times")
-        names = ("entrant", "minus", "market", "n", "difference")
-        print_grid(names, pairs, left=names[:3])
-
+    _print_excesses(settled.cards)
+    _print_pairs([pair_row(*pair) for pair in differences(test.plan, settled.results)])
     click.echo("")
     for path, card in zip(paths, settled.cards, strict=True):
         click.echo(f"{path}: {', '.join(card.labels) or 'no label'}")
+
+
+def _print_excesses(cards: Sequence[LiveCard]) -> None:
+    """Print each entry's excess return, and why those of short tests are no yearly figures."""
+    click.echo(
+        "\nmean excess returns over the index, with intervals of 95 % that hold at all times"
+    )
+    columns = ("entrant", "market", "n", "over index, %", "per")
+    print_grid(columns, [excess_row(card) for card in cards], left=("entrant", "market"))
+    for reason in short_records(cards):
+        click.echo(f"sums over their days: {reason}")
+
+
+def _print_pairs(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print the differences between entrants; nothing without pairs."""
+    if not rows:
+        return
+
+    click.echo("\nmean differences, with intervals of 95 % that hold at all times")
+    columns = ("entrant", "minus", "market", "n", "difference, %", "per")
+    print_grid(columns, rows, left=columns[:3])
 
 
 @dataclass(frozen=True, kw_only=True)

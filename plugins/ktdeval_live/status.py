@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from ktdeval.cards import UNDEFINED, points
@@ -9,9 +10,9 @@ from ktdeval_live.deciding.consistency_runs import RepeatAgreement
 from ktdeval_live.page.build_data import market_status
 from ktdeval_live.record.entrant_episode import answers, find_entries
 from ktdeval_live.record.folder import LiveFolder
-from ktdeval_live.results.card_labels import interval_text
-from ktdeval_live.results.card_types import Excess, LiveCard, LiveInterval
+from ktdeval_live.results.card_types import Excess, LiveCard
 from ktdeval_live.results.daily_results import EntryResult
+from ktdeval_live.results.shown_excess import ShownExcess, card_excess, pair_span, shown_excess
 
 
 def market_rows(test: LiveFolder, now: datetime) -> list[tuple[str, ...]]:
@@ -59,24 +60,27 @@ def settled_row(card: LiveCard) -> tuple[str, ...]:
 
 
 def excess_row(card: LiveCard) -> tuple[str, ...]:
-    """Return the row for an entry's mean excess return over the index, in per cent a year, with the
-    number of days.
-
-    Days without a decision are omitted.
+    """Return the row for an entry's mean excess return over the index, in per cent, with the number
+    of days. Days without a decision are omitted.
     """
-    excess = card.results.over_index.symmetric
-    return (card.entrant, card.market.name, str(excess.n or 0), _mean_text(excess))
+    excess = card_excess(card, card.results.over_index.symmetric)
+    return (card.entrant, card.market.name, *_excess_cells(excess))
 
 
 def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str, ...]:
     """Return the row for a pair of entrants in a market."""
-    return (
-        one.entry.entrant.name,
-        other.entry.entrant.name,
-        one.entry.market,
-        str(excess.symmetric.n or 0),
-        _mean_text(excess.symmetric),
-    )
+    shown = shown_excess(excess.symmetric, pair_span(one, other), one.days_a_year)
+    names = (one.entry.entrant.name, other.entry.entrant.name, one.entry.market)
+    return (*names, *_excess_cells(shown))
+
+
+def short_records(cards: Sequence[LiveCard]) -> list[str]:
+    """Return why excess returns are not at a year's pace, each reason once."""
+    found: dict[str, None] = {}
+    for card in cards:
+        for excess in (card.results.over_index, card.results.over_buy_and_hold):
+            found[card_excess(card, excess.symmetric).no_year] = None
+    return [reason for reason in found if reason]
 
 
 def agreement_row(found: RepeatAgreement) -> tuple[str, ...]:
@@ -98,7 +102,9 @@ def _share_text(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f}"
 
 
-def _mean_text(interval: LiveInterval) -> str:
-    if interval.mean is None:
-        return UNDEFINED
-    return f"{interval.mean:+.1f} ({interval_text(interval)})"
+def _excess_cells(excess: ShownExcess) -> tuple[str, str, str]:
+    """Return the number of days, the mean with its interval, and what the mean is over."""
+    days = str(excess.interval.n or 0)
+    if excess.interval.mean is None:
+        return days, UNDEFINED, excess.per
+    return days, f"{excess.mean_text} ({excess.ends_text})", excess.per

@@ -14,7 +14,8 @@ import pytest
 from ktdeval.testing import not_empty
 from ktdeval_live.page.data import LivePage, PageEntry
 from ktdeval_live.page.write import write_page
-from support.live.live_pages import Shape, generated_page
+from ktdeval_live.results.card_types import LiveInterval
+from support.live.live_pages import DAYS_A_YEAR, Shape, generated_page
 from support.pages.browser_pages import (
     Reader,
     axe_violations,
@@ -110,13 +111,20 @@ def chosen_in(tab: Any, label: str) -> Any:
     return tab.get_by_role("combobox", name=label, exact=True)
 
 
-def signed(value: float) -> str:
-    """A figure as the page writes it: one decimal, with a sign unless it is 0."""
-    text = f"{abs(value):.1f}"
+def signed(value: float, decimals: int = 1) -> str:
+    """A figure as the page writes it, with a sign unless it is 0."""
+    text = f"{abs(value):.{decimals}f}"
     if float(text) == 0:
         return text
 
     return f"{'+' if value > 0 else '−'}{text}"
+
+
+def plain_sum(excess: LiveInterval, sign: int = 1) -> str:
+    """A mean in % a year as the sum over its days."""
+    assert excess.mean is not None
+    assert excess.n is not None
+    return signed(sign * excess.mean * excess.n / DAYS_A_YEAR, 2)
 
 
 # ---- readable
@@ -201,9 +209,13 @@ def test_table_has_the_figures_of_the_data(session: Reader, big: LivePage, big_f
         results = entry.results
         assert row["return"] == signed(100 * (results.held.value or 0.0))
         assert row["flat"] == signed(100 * (results.flat.value or 0.0))
-        mean, between = row["over"].split("\n")
+        mean, *days, between = row["over"].split("\n")
         assert between.count("…") == 1
-        assert mean == signed(results.over_buy_and_hold.symmetric.mean or 0.0)
+        excess = results.over_buy_and_hold.symmetric
+        if entry.no_year is None:
+            assert (mean, days) == (signed(excess.mean or 0.0), [])
+        else:
+            assert (mean, days) == (plain_sum(excess), [f"in {excess.n} days"])
         assert row["days"] == str(entry.days.counted)
         assert row["gaps"] == str(sum(entry.days.gaps.values()))
 
@@ -262,11 +274,32 @@ def test_differences_are_those_of_the_chosen_entrant(
     assert len(rows) == 19
 
     for pair in big.pairs:
-        mean = pair.excess.symmetric.mean or 0.0
-        if pair.entrant == "agent-09":
-            assert rows[pair.minus]["difference"] == signed(mean)
-        elif pair.minus == "agent-09":
-            assert rows[pair.entrant]["difference"] == signed(-mean)
+        if "agent-09" not in (pair.entrant, pair.minus):
+            continue
+        other = pair.minus if pair.entrant == "agent-09" else pair.entrant
+        sign = 1 if pair.entrant == "agent-09" else -1
+        excess = pair.excess.symmetric
+        expected = signed(sign * (excess.mean or 0.0))
+        if pair.no_year is not None:
+            expected = f"{plain_sum(excess, sign)} in {excess.n} days"
+        assert rows[other]["difference"] == expected
+
+    assert {pair.no_year is None for pair in big.pairs} == {True, False}
+
+
+def test_a_test_of_ten_days_has_no_figure_a_year(session: Reader, folder: Path) -> None:
+    short = generated_page(Shape(entrants=3, days=11))
+    tab = open_page(session, write_page(short, folder / "short"))
+    reason = "10 of a year's 252 days: a return over less than a year is not annualised"
+    assert {entry.no_year for entry in short.entries} == {reason}
+
+    text = tab.inner_text("main")
+    assert "% a year" not in text
+    assert text.count(f"No figure a year: {reason}.") == 2  # below the entrants, above the pairs
+    for row in table_cells(tab, "Entrants of us"):
+        entry = next(one for one in short.entries if row["entrant"].startswith(one.entrant))
+        excess = entry.results.over_buy_and_hold.symmetric
+        assert row["over"].split("\n")[0] == plain_sum(excess)
 
 
 # ---- what a reader chooses, by keyboard

@@ -72,7 +72,7 @@ class CapitalLine(Value):
     currency: str
     episodes: int
     total_return: MeanLine
-    annualised_return: MeanLine  #: only from windows of half a year or more
+    annualised_return: MeanLine  #: only from windows of a year or more
     excess_return: MeanLine  #: in excess of the benchmark
     selection_alpha: MeanLine
     net_selection: MeanLine  #: selection plus trading effect, i.e. net of fills and fees

@@ -29,6 +29,8 @@ from ktdeval.cards import (
     card_prices,
     episode_cost,
     episode_tokens,
+    shown_benchmark,
+    shown_metric,
     spread_of,
 )
 from ktdeval.stats import is_never, never_in
@@ -269,7 +271,9 @@ def _samples(
                 if name in EXTRA:
                     figure = _extra(name, entry.trading, episode, benchmark, series)
                 else:
-                    figure = episode.metrics.get(name) or _none(f"{name} is not on the card")
+                    figure = shown_metric(entry.trading, episode, name) or _none(
+                        f"{name} is not on the card"
+                    )
 
                 grid[row, at, column] = _figure_fields(figure)
 
@@ -386,9 +390,9 @@ def benchmark_of(entries: Sequence[BoardEntry]) -> dict[str, dict[str, float]]:
             if window in benchmark:
                 continue
 
-            metrics = policy.metrics.panel
+            shown = shown_benchmark(entry.trading, policy.metrics.panel)
             benchmark[window] = {
-                name: metric.value for name, metric in metrics.items() if metric.value is not None
+                name: metric.value for name, metric in shown.items() if metric.value is not None
             }
 
     return benchmark

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import UnsetType
 
+from ktdeval.cards import TradingCard, hidden_figures
 from ktdeval.values import JsonValue, to_plain
 from ktdeval_board.attempts import attempts_of, state_of
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard, facets
@@ -312,6 +313,13 @@ def _market_words(entry: BoardEntry) -> dict[str, JsonValue] | None:
     return {name: to_plain(getattr(snapshot, name)) for name in _MARKET_WORDS}
 
 
+def _hidden(entry: BoardEntry) -> dict[str, JsonValue]:
+    """Return why a card's figures at a year's pace are not shown, keyed by metric."""
+    if not isinstance(entry.card, TradingCard):
+        return {}
+    return {**hidden_figures(entry.card)}
+
+
 def card_data(
     board: LoadedBoard,
     entry: BoardEntry,
@@ -339,6 +347,7 @@ def card_data(
         "ranked": standing[0],
         "why": standing[1],
         "market": _market_words(entry),
+        "hidden": _hidden(entry),
         "cost": to_plain(entry.card.cost) if entry.has_board_prices else None,
         "ranks": ranks,
         "has_series": board.folder.series(entry.card_id).is_file(),

@@ -264,6 +264,9 @@ def _recorded_returns(entrant: EntrantCard, episode: str, counted: Trials) -> Tr
 def card_value(card: TradingCard, name: str) -> float | None:
     """Return the value of a card's metric as shown, or None if the card lacks the metric or the
     value is undefined.
+
+    Returns of some months at a year's pace stay, since columns of papers define them; the note of
+    such a table says of how many days they are.
     """
-    line = shown_metrics(card).get(name)
+    line = shown_metrics(card, yearly_returns=True).get(name)
     return None if line is None else line.value

@@ -116,9 +116,7 @@ def test_no_return_of_a_few_days_is_made_one_of_a_year(
 ) -> None:
     line = made["lines"][0]["annualised_return"]
     assert line["value"] is None
-    assert line["reason"] == (
-        "a return of at most 4 days, less than half a year, is not annualised"
-    )
+    assert line["reason"] == ("a return of at most 4 days, less than a year, is not annualised")
     assert f"a year: {line['reason']}" in terminal.text(
         "compare", "transplant", runs / "momentum-transplanted"
     )

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ktdeval.cards import TradingCard, TradingEpisode, episode_excess, percent
 from ktdeval.runner import MIN_FILLED, BreakEven, CapitalLine, CostsLine, MeanLine, OtherStates
-from ktdeval.stats import MeanEstimate, estimate_mean, overlap_correlation
+from ktdeval.stats import MeanEstimate, estimate_mean, overlap_correlation, yearly_return_problem
 from ktdeval.trading import most_stale
 from ktdeval_compare.transplants.transplanter import FillFigures, TransplantedTask
 
@@ -30,8 +30,6 @@ Figure = Callable[[TradingCard, TradingEpisode], float | None]
 
 CONFIDENCE = 0.95
 MEASURES = ("excess_return", "net_selection")
-MIN_YEARS = 0.5
-"""Minimum length of an episode, in years, for annualising its return."""
 _PARTS = ("commission", "duties", "execution", "financing")
 _RETURNS = ("total_return", "excess_return", "selection_alpha", "net_selection")
 
@@ -158,24 +156,27 @@ def withheld_reason(filled: float | None) -> str | None:
 
 
 def _annualise(made: TransplantedTask) -> MeanLine:
-    """Return the mean annualised return, over episodes that last at least `MIN_YEARS`."""
+    """Return the mean annualised return, over episodes that last about a year or more."""
     years = {}
+    problems = {}
     for episode in made.episodes:
-        ledger = episode.ledger
-        years[episode.spec.id] = len(ledger.steps) / ledger.days_a_year
+        steps = len(episode.ledger.steps)
+        a_year = float(episode.ledger.days_a_year)
+        years[episode.spec.id] = steps / a_year
+        problems[episode.spec.id] = yearly_return_problem(steps, a_year)
 
     def figure(_card: TradingCard, episode: TradingEpisode) -> float | None:
         total = episode.metrics["total_return"].value
-        if total is None or total <= -1.0 or years[episode.id] < MIN_YEARS:
+        if total is None or total <= -1.0 or problems[episode.id] is not None:
             return None
         return math.expm1(math.log1p(total) / years[episode.id])
 
     line = _mean_line(window_values(made, figure))
-    if max(years.values()) >= MIN_YEARS:
+    if None in problems.values():
         return line
 
     days = max(len(episode.ledger.steps) for episode in made.episodes)
-    reason = f"a return of at most {days} days, less than half a year, is not annualised"
+    reason = f"a return of at most {days} days, less than a year, is not annualised"
     return MeanLine(value=None, low=None, high=None, windows=0, reason=reason)
 
 

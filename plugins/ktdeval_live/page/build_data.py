@@ -12,7 +12,7 @@ import ktdeval
 from ktdeval.errors import StoreError
 from ktdeval.registry import Plugins
 from ktdeval.runner import authority_of
-from ktdeval.stats import annualisation_problem
+from ktdeval.stats import annualisation_problem, yearly_return_problem
 from ktdeval.values import convert_value, places
 from ktdeval_live.days.clock import in_text
 from ktdeval_live.days.market_sessions import Session, due
@@ -40,6 +40,7 @@ from ktdeval_live.results.card_kind import can_be_ranked
 from ktdeval_live.results.card_types import LiveCard, LiveFigure, ResultPart
 from ktdeval_live.results.daily_results import EntryResult
 from ktdeval_live.results.settled_cards import LEVEL, SettledTest, differences, settle_test
+from ktdeval_live.results.shown_excess import pair_span
 
 _LATEST = 20
 """Maximum number of publications listed on the page."""
@@ -135,6 +136,7 @@ def market_status(folder: LiveFolder, chain: RecordChain, name: str, now: dateti
         name=name,
         task=folder.plan.markets[name].task,
         currency=base.currency,
+        days_a_year=base.days_a_year,
         index=base.index_names.get(index) or index or None,
         days=schedule.days,
         deciding=len(schedule.deciding),
@@ -242,6 +244,7 @@ def page_entries(settled: SettledTest, entry_days: Sequence[EntryDays]) -> tuple
             labels=tuple(card.labels),
             evidence=card.evidence.level,
             days=card.days,
+            no_year=yearly_return_problem(card.days.counted, float(result.days_a_year)),
             results=results,
             sharpe_ends=sharpe_ends(result, results.sharpe.value),
             states=days.states,
@@ -306,6 +309,7 @@ def page_pairs(settled: SettledTest) -> tuple[PagePair, ...]:
             market=one.entry.market,
             entrant=one.entry.entrant.name,
             minus=other.entry.entrant.name,
+            no_year=yearly_return_problem(pair_span(one, other), float(one.days_a_year)),
             excess=excess,
         )
         pairs.append(pair)

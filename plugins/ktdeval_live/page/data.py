@@ -39,6 +39,7 @@ class PageMarket(Value):
     name: str
     task: str
     currency: str
+    days_a_year: int  #: number of trading days by which means are taken to a year
     index: str | None  #: name of the index
     #: [S] ISO days of the sessions; orders can only fill, not be decided, on the last one
     days: tuple[str, ...]
@@ -99,6 +100,8 @@ class PageEntry(Value):
     labels: tuple[Label, ...]
     evidence: Level
     days: DaysPart
+    #: why mean excess returns are shown over their days; null if the record spans a year
+    no_year: str | None
     results: ResultPart
     #: lower and upper end of the Sharpe ratio's 95 % interval at a single look; null if the ratio
     #: is undefined
@@ -117,6 +120,7 @@ class PagePair(Value):
     market: str
     entrant: str
     minus: str
+    no_year: str | None  #: why the difference is shown over its days; null if it spans a year
     excess: Excess
 
 

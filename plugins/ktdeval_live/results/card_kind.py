@@ -10,9 +10,10 @@ import msgspec
 
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Problem, Report, clean, points, word_grid
 from ktdeval_live.publication.publication_evidence import PROVES
-from ktdeval_live.results.card_labels import interval_text, labels_of, wide_words
+from ktdeval_live.results.card_labels import labels_of, wide_words
 from ktdeval_live.results.card_types import KIND, SCHEMA_FILE, LiveCard, LiveInterval
 from ktdeval_live.results.interval_assumptions import doubts
+from ktdeval_live.results.shown_excess import card_excess
 
 
 def derive_live(card: LiveCard) -> LiveCard:
@@ -103,23 +104,26 @@ def _returns_grid(card: LiveCard) -> Grid:
 def _intervals(card: LiveCard) -> Grid:
     results = card.results
     rows = (
-        _interval_row("over the index", results.over_index.symmetric),
-        _interval_row("over the index, asymptotic", results.over_index.asymptotic),
-        _interval_row("over equal parts", results.over_buy_and_hold.symmetric),
-        _interval_row("over equal parts, asymptotic", results.over_buy_and_hold.asymptotic),
+        _interval_row(card, "over the index", results.over_index.symmetric),
+        _interval_row(card, "over the index, asymptotic", results.over_index.asymptotic),
+        _interval_row(card, "over equal parts", results.over_buy_and_hold.symmetric),
+        _interval_row(card, "over equal parts, asymptotic", results.over_buy_and_hold.asymptotic),
     )
-    columns = ("", "% a year", "95 % at all times", "days")
+    columns = ("", "%", "per", "95 % at all times", "days")
     return Grid("Mean excess return", columns, rows)
 
 
-def _interval_row(name: str, interval: LiveInterval) -> tuple[str, ...]:
-    if interval.mean is None:
-        return name, UNDEFINED, UNDEFINED, UNDEFINED
-    return name, f"{interval.mean:+.1f}", interval_text(interval), str(interval.n)
+def _interval_row(card: LiveCard, name: str, interval: LiveInterval) -> tuple[str, ...]:
+    shown = card_excess(card, interval)
+    days = UNDEFINED if interval.mean is None else str(interval.n)
+    return name, shown.mean_text, shown.per, shown.ends_text, days
 
 
 def _card_notes(card: LiveCard) -> Iterator[str]:
     yield "Intervals are valid at all days together: you may look daily and stop at any time."
+    no_year = card_excess(card, card.results.over_buy_and_hold.symmetric).no_year
+    if no_year:
+        yield f"Excess returns are sums over their days: {no_year}."
     yield from doubts("Over the index", card.results.over_index)
     yield from doubts("Over equal parts", card.results.over_buy_and_hold)
     if card.days.gaps:

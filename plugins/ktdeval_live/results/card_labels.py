@@ -35,11 +35,11 @@ def has_wide_bounds(results: ResultPart) -> bool:
     return are_too_wide(low, high)
 
 
-def interval_text(interval: LiveInterval) -> str:
+def interval_text(interval: LiveInterval, digits: int) -> str:
     """Return the ends of an interval as text, with a dash for an end that does not exist yet."""
     ends = []
     for value in (interval.low, interval.high):
-        ends.append(UNDEFINED if value is None else f"{value:+.1f}")
+        ends.append(UNDEFINED if value is None else f"{value:+.{digits}f}")
     return " … ".join(ends)
 
 

@@ -38,12 +38,14 @@ from ktdeval_live.results.settled_cards import (
     settle_test,
     shown_in_a_year,
 )
+from ktdeval_live.results.shown_excess import shown_excess
 from ktdeval_live.status import (
     agreement_row,
     excess_row,
     market_rows,
     pair_row,
     settled_row,
+    short_records,
     status_rows,
 )
 from support.live.live_drops import plugins
@@ -376,14 +378,15 @@ def test_settled_row_of_an_entry_without_days_has_no_figures(card: LiveCard) -> 
 @pytest.mark.parametrize(
     ("interval", "days", "text"),
     [
-        (LiveInterval(n=30, mean=1.26, low=-3.44, high=5.96), "30", "+1.3 (-3.4 … +6.0)"),
-        (LiveInterval(n=30, mean=-1.26, low=None, high=5.96), "30", "-1.3 (- … +6.0)"),
-        (LiveInterval(n=30, mean=1.26, low=-3.44, high=None), "30", "+1.3 (-3.4 … -)"),
-        (LiveInterval(n=3, mean=0.0), "3", "+0.0 (- … -)"),
+        # a year's mean, in per cent, times the days over 252
+        (LiveInterval(n=3, mean=8.4, low=-25.2, high=42.0), "3", "+0.10 (-0.30 … +0.50)"),
+        (LiveInterval(n=3, mean=-8.4, low=None, high=42.0), "3", "-0.10 (- … +0.50)"),
+        (LiveInterval(n=3, mean=8.4, low=-25.2, high=None), "3", "+0.10 (-0.30 … -)"),
+        (LiveInterval(n=1, mean=0.0), "1", "+0.00 (- … -)"),
         (LiveInterval(n=None, reason="no counted day"), "0", "-"),
     ],
 )
-def test_excess_row_shows_days_and_the_interval_where_bounded(
+def test_excess_row_of_a_short_test_is_over_its_days(
     gapped: LiveFolder, card: LiveCard, interval: LiveInterval, days: str, text: str
 ) -> None:
     excess = interval_of(interval)
@@ -393,8 +396,22 @@ def test_excess_row_shows_days_and_the_interval_where_bounded(
     of_index = excess_row(msgspec.structs.replace(card, results=results))
     of_pair = pair_row(result, result, excess)
 
-    assert of_index == ("parts", "us", days, text)
-    assert of_pair == ("parts", "parts", "us", days, text)
+    per = {"3": "3 days", "1": "1 day", "0": "-"}[days]
+    assert of_index == ("parts", "us", days, text, per)
+    assert of_pair == ("parts", "parts", "us", days, text, per)
+    reasons = short_records([msgspec.structs.replace(card, results=results)])
+    assert reasons == ["4 of a year's 252 days: a return over less than a year is not annualised"]
+
+
+def test_excess_of_a_test_of_a_year_is_a_years() -> None:
+    interval = LiveInterval(n=230, mean=17.64, low=-10.0, high=45.3)
+    year = shown_excess(interval, 242, 252)
+    assert (year.mean_text, year.ends_text, year.per) == ("+17.6", "-10.0 … +45.3", "year")
+
+    # the same pace after ten days: 17.64 % x 10 / 252
+    short = shown_excess(msgspec.structs.replace(interval, n=10), 10, 252)
+    assert (short.mean_text, short.per) == ("+0.70", "10 days")
+    assert short.no_year.startswith("10 of a year's 252 days")
 
 
 @pytest.mark.parametrize(

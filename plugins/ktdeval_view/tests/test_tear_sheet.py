@@ -165,7 +165,7 @@ def test_tear_sheet_figures_equal_empyrical_on_the_api_equity(desk: Path) -> Non
         assert percent(rows[label][0]) == pytest.approx(value, abs=0.00501), label
 
     for label in ("CAGR", "Calmar ratio"):
-        assert rows[label][0] == "n/a 21 days are less than half a year"
+        assert rows[label][0].startswith("n/a 21 of a year's 252 days: a return over less than a")
     assert rows["Sortino ratio"] == ["n/a fewer than 60 days", "n/a"]
 
     (card,) = load_run(desk / "single").typed_cards
@@ -312,7 +312,9 @@ def test_saved_figures_are_exact_and_undefined_ones_empty_with_a_reason() -> Non
     assert own.loc["Cumulative return", "value"] == pytest.approx(exact["total_return"].value)
     assert own.loc["Sharpe ratio", "low"] == pytest.approx(exact["sharpe"].detail["low"])
     assert np.isnan(own.loc["CAGR", "value"])
-    assert own.loc["CAGR", "reason"] == "29 days are less than half a year"
+    assert own.loc["CAGR", "reason"] == (
+        "29 of a year's 252 days: a return over less than a year is not annualised"
+    )
 
 
 # ---- figures of tracks
@@ -402,9 +404,9 @@ def test_tracks_that_share_a_day_are_found_and_others_are_linked_in_order() -> N
 
 
 @pytest.mark.exhaustive
-def test_growth_a_year_is_that_of_half_a_year_and_more() -> None:
-    """1 % per day for 126 of 252 days; with one day less there is no figure."""
-    levels = 100.0 * 1.01 ** np.arange(127)
+def test_growth_a_year_is_that_of_about_a_year_and_more() -> None:
+    """1 % per day for 240 of 252 days, as in a calendar year; with one day less there is no figure."""
+    levels = 100.0 * 1.01 ** np.arange(241)
     found = performance(track(levels.tolist()))
     assert found["cagr"].value == pytest.approx(1.01**252 - 1)
     assert found["calmar"].reason == "there is no drawdown"
@@ -413,18 +415,18 @@ def test_growth_a_year_is_that_of_half_a_year_and_more() -> None:
     for name in ("cagr", "calmar"):
         assert (shorter[name].value, shorter[name].reason) == (
             None,
-            "125 days are less than half a year",
+            "239 of a year's 252 days: a return over less than a year is not annualised",
         )
 
 
 @pytest.mark.exhaustive
 def test_a_mean_over_windows_needs_the_figure_of_each() -> None:
-    levels = 100.0 * 1.01 ** np.arange(127)
+    levels = 100.0 * 1.01 ** np.arange(241)
     falling = [*levels[:-1], levels[-2] * 0.99]
     windows = windows_of([track(levels.tolist()), track(falling, "W2", "2025-03-03")])
     totals = [performance(window.shown) for window in windows]
     mean = over_windows([one["total_return"] for one in totals], windows)
-    assert mean.value == pytest.approx((1.01**126 + 0.99 * 1.01**125) / 2 - 1)
+    assert mean.value == pytest.approx((1.01**240 + 0.99 * 1.01**239) / 2 - 1)
     missing = over_windows([one["calmar"] for one in totals], windows)
     assert missing.reason == "not defined in 1 of 2 windows"
 

@@ -286,6 +286,7 @@ def _market(name: str, days: tuple[str, ...]) -> PageMarket:
         name=name,
         task="market_bright",
         currency="USD",
+        days_a_year=DAYS_A_YEAR,
         index="SYNUS",
         days=days,
         deciding=len(days) - 1,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ktdeval.stats import Bootstrap, annualisation_problem, dominant_return
+from ktdeval.stats import (
+    Bootstrap,
+    annualisation_problem,
+    dominant_return,
+    yearly_return_problem,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +30,24 @@ def test_twenty_returns_or_half_a_year_are_annualised(
     returns: int, a_year: float | None, is_enough: bool
 ) -> None:
     assert (annualisation_problem(returns, a_year) is None) is is_enough
+
+
+@pytest.mark.parametrize(
+    ("returns", "a_year", "is_enough"),
+    [
+        (10, 252.0, False),
+        (126, 252.0, False),  # half a year
+        (239, 252.0, False),
+        (242, 252.0, True),  # a calendar year of the Chinese exchanges
+        (12, 12.0, True),
+        (11, 12.0, False),
+        (400, None, False),
+    ],
+)
+def test_a_return_is_taken_to_a_year_from_a_year_on(
+    returns: int, a_year: float | None, is_enough: bool
+) -> None:
+    assert (yearly_return_problem(returns, a_year) is None) is is_enough
 
 
 def test_a_return_with_more_than_a_third_of_the_squares_is_found() -> None:

@@ -89,7 +89,7 @@ kt.table = (() => {
     return {
       element,
       head(columns, sort) {
-        const now = columns.map(({key}) => key).join("\n");
+        const now = columns.map(({key, unit}) => `${key} ${unit || ""}`).join("\n");
         if (now !== keys) {
           keys = now;
           heads = columns.map((column) =>

@@ -99,8 +99,9 @@ def _of_levels(levels: FloatArray, days_a_year: int, resolution: float) -> dict[
     n = len(returns)
     cagr = stats.cagr(levels, days_a_year)
     calmar = stats.calmar(levels, days_a_year)
-    if n < days_a_year / 2:
-        cagr = MetricValue(None, n, f"{n} days are less than half a year")
+    no_year = stats.yearly_return_problem(n, float(days_a_year))
+    if no_year is not None:
+        cagr = MetricValue(None, n, no_year)
         calmar = cagr
 
     sharpe = stats.sharpe(returns, days_a_year, resolution)

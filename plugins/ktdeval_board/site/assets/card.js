@@ -84,7 +84,7 @@ Address: #card=ID */
   function metricsSection({entry, board}) {
     const {card} = entry;
     const scoring = card.kind === "scoring";
-    const given = scoring ? card.scores : card.metrics;
+    const given = kt.stats.shownFigures(entry);
     const columns =
       board.divisions.find((division) => division.id === entry.division)?.columns || [];
     const names = scoring
@@ -159,7 +159,8 @@ Address: #card=ID */
           .split(/(?<=:)/)
           .flatMap((part, at) => [...(at ? [el("wbr")] : []), el("span.nb", part)]);
 
-  function episodesSection({entry: {card}, board}) {
+  function episodesSection({entry, board}) {
+    const {card} = entry;
     const shown = [
       "total_return",
       "selection_alpha",
@@ -173,7 +174,7 @@ Address: #card=ID */
       (episode.decisions.model || 0) + (episode.decisions.model_after_retry || 0);
     const days = (episode) => el("span.nb", `${episode.first_day} to ${episode.last_day}`);
     const figure = (name) => (episode) => {
-      const found = episode.metrics[name];
+      const found = kt.stats.shownFigure(entry, name, episode.metrics[name]);
       return format.cell(found?.value ?? null, card.metrics[name].unit, found?.reason);
     };
     const lastNav = ({final_nav_minor: nav}) =>
@@ -200,15 +201,18 @@ Address: #card=ID */
     );
   }
 
-  function referenceSection({entry: {card}}) {
+  function referenceSection({entry}) {
+    const {card} = entry;
     const reference = card.reference?.benchmark_buy_and_hold;
     if (!reference) return null;
     if (card.snapshot.benchmark === "none")
       return section("Benchmark", el("p.quiet", "The market has no index."));
     const figure =
       (name, unit) =>
-      ([, {metrics}]) =>
-        format.cell(metrics[name]?.value ?? null, unit, metrics[name]?.reason);
+      ([, {metrics}]) => {
+        const found = kt.stats.shownFigure(entry, name, metrics[name]);
+        return format.cell(found?.value ?? null, unit, found?.reason);
+      };
     return section(
       "Benchmark",
       el(

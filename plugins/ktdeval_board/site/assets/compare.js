@@ -316,7 +316,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
 
   /** Cells of both cards, and the card whose value is ahead. */
   function figureCells(view, name) {
-    const [left, right] = view.sides.map(({card}) => (card.metrics || card.scores)[name]);
+    const [left, right] = view.sides.map(({entry}) => kt.stats.shownFigures(entry)[name]);
     const unit = view.board.metrics[name]?.unit || left.unit;
     const range = (figure) => {
       const ends = kt.spread(figure);

@@ -192,14 +192,16 @@ kt.maskWords(mask), kt.modeWords(mode)
     ];
   }
 
-  function result({card}) {
+  function result(entry) {
+    const {card} = entry;
     const total = metric(card, "total_return");
     const lines = [
       `The median total return of an episode is ` +
         `${percent(total.value)}${middleHalf(total, "fraction")}, after fees.`,
       ...against(card),
     ];
-    const [sharpe, fall] = [metric(card, "sharpe"), metric(card, "max_drawdown")];
+    const fall = metric(card, "max_drawdown");
+    const sharpe = kt.stats.shownFigure(entry, "sharpe", metric(card, "sharpe"));
     if (known(sharpe.value))
       lines.push(
         `The median Sharpe ratio is ` +

@@ -7,6 +7,10 @@ kt.stats.nearestToMedian(values)
     index of the value nearest to the median
 kt.stats.calibrationError(calibration)
     calibration error (ECE) of all orders of a card, from its bins
+kt.stats.shownFigures(entry)
+    metrics or scores of a card; those at a year's pace of too few days have no value, and say why
+kt.stats.shownFigure(entry, name, figure)
+    a figure of an episode or of the benchmark by the same rule
 kt.stats.windowDifferences(first, second, metric)
     one difference for each window: the median over seeds
 kt.stats.testOf(pairing, tests, other, metric)
@@ -105,5 +109,27 @@ kt.stats.testOf(pairing, tests, other, metric)
     };
   }
 
-  kt.stats = {median, nearestToMedian, calibrationError, windowDifferences, testOf};
+  /** The card records what was computed; `entry.hidden` says what its days are too few for. */
+  function shownFigure({hidden}, name, figure) {
+    const reason = hidden?.[name];
+    if (!figure || !reason) return figure;
+    return {...figure, value: null, reason, quartiles: null, interval: null};
+  }
+
+  function shownFigures(entry) {
+    const given = entry.card.metrics || entry.card.scores || {};
+    return Object.fromEntries(
+      Object.entries(given).map(([name, figure]) => [name, shownFigure(entry, name, figure)]),
+    );
+  }
+
+  kt.stats = {
+    median,
+    nearestToMedian,
+    calibrationError,
+    shownFigure,
+    shownFigures,
+    windowDifferences,
+    testOf,
+  };
 })();

@@ -14,6 +14,10 @@
 //     entries of the chosen market, in the order of the table: all, or those that the filter leaves
 // live.name("a_long_name"), live.range({low, high}, digits)
 //     a name that may break after its low lines; both ends of an interval
+// live.excess(interval, one), live.isYearly()
+//     a mean excess return of an entry or a pair as it is shown, with the digits of its texts: a
+//     year's, or the sum over the days of a record under a year; whether any of the market's is a
+//     year's
 // live.evidence("pushed")
 //     a level of evidence as a chip
 // live.facts([[term, value], …])
@@ -118,6 +122,29 @@ const live = {
   live.range = ({low, high}, digits = 1) => {
     if (!known(low) && !known(high)) return format.NONE;
     return `${live.number(low, digits)} … ${live.number(high, digits)}`;
+  };
+
+  const YEARLY_DIGITS = 1;
+  const PLAIN_DIGITS = 2; // returns over a few days are small
+
+  /** Whether the record of any entry of the market spans a year. */
+  live.isYearly = () =>
+    live.page.entries.some(
+      ({market, no_year: reason}) => market === live.view.market && reason === null,
+    );
+
+  /** A mean in % a year as it is shown. A mean times its number of days is the sum of the days. */
+  live.excess = (interval, {no_year: reason}) => {
+    if (reason === null || !known(interval.mean)) return {...interval, digits: YEARLY_DIGITS};
+    const share = interval.n / live.market().days_a_year;
+    const scaled = (end) => (known(end) ? end * share : null);
+    return {
+      ...interval,
+      mean: scaled(interval.mean),
+      low: scaled(interval.low),
+      high: scaled(interval.high),
+      digits: PLAIN_DIGITS,
+    };
   };
 
   /** A level of evidence. */

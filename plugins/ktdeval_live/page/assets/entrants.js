@@ -7,6 +7,9 @@
 
   const interval = (excess) => excess.symmetric;
 
+  /** Whether an entry's figure is on the scale of the column: a year's, or sums over days. */
+  const isOnScale = (entry) => !live.isYearly() || entry.no_year === null;
+
   const KEYS = {
     rank: (entry) => entry.rank,
     entrant: (entry) => entry.entrant,
@@ -26,6 +29,14 @@
   const gapCount = (entry) => Object.values(entry.days.gaps).reduce((sum, count) => sum + count, 0);
   live.gapCount = gapCount;
 
+  const EXCESSES = ["excess", "over_hold"];
+
+  function unitOf(key) {
+    const words = live.words.entrants;
+    if (EXCESSES.includes(key)) return live.isYearly() ? words.yearly : words.plain;
+    return words.columns[key].unit;
+  }
+
   function columns() {
     const words = live.words.entrants.columns;
     const hasIndex = live.market().index !== null;
@@ -40,7 +51,7 @@
     return names.map((key) => ({
       key,
       title: words[key].title,
-      unit: words[key].unit,
+      unit: unitOf(key),
       hint: words[key].hint,
       n: !plain.has(key),
       hidden: key === "pick",
@@ -49,6 +60,8 @@
     }));
   }
 
+  const LEAST_YEARLY = 20; // reach of whiskers in % a year, at least
+  const LEAST_PLAIN = 2; // in % over the days
   const PERCENT = {digits: 1, signed: true};
   const RATIO = {digits: 2, signed: true};
 
@@ -62,15 +75,17 @@
     return el("td.n", {}, `${number(100 * low.value)} … ${number(100 * high.value)}`);
   }
 
-  function excess(one, ends) {
-    const found = interval(one);
+  function excess(entry, one, ends) {
+    const found = live.excess(interval(one), entry);
     if (!kt.known(found.mean)) return el("td.n", {}, format.cell(null, "", found.reason));
+    const rangeDigits = found.digits - 1;
+    const days = live.say(live.words.entrants.in_days, {n: found.n});
     return el(
       "td.n.with-whisker",
-      {},
-      el("span.figure", {}, number(found.mean)),
-      kt.drawing.whisker(found, ends),
-      el("span.between", {}, live.range(found, 0)),
+      entry.no_year === null ? {} : {title: entry.no_year},
+      el("span.figure", {}, number(found.mean, found.digits)),
+      isOnScale(entry) ? kt.drawing.whisker(found, ends) : el("span.between", {}, days),
+      el("span.between", {}, live.range(found, rangeDigits)),
     );
   }
 
@@ -122,8 +137,8 @@
       held: bare(results.held),
       flat: bare(results.flat),
       bounds: bounds(results),
-      excess: excess(results.over_index, ends),
-      over_hold: excess(results.over_buy_and_hold, ends),
+      excess: excess(entry, results.over_index, ends),
+      over_hold: excess(entry, results.over_buy_and_hold, ends),
       sharpe: ratio(results.sharpe, entry.sharpe_ends),
       counted: el("td.n", {}, format.count(days.counted)),
       gaps: el("td.n", {}, format.count(gapCount(entry))),
@@ -133,21 +148,25 @@
 
   /** One scale for all whiskers: the reach of the means, and as much again. */
   function whiskerEnds(entries) {
-    const means = entries.flatMap(({results}) =>
-      [results.over_index, results.over_buy_and_hold].map((one) => interval(one).mean),
-    );
+    const means = entries.filter(isOnScale).flatMap((entry) => {
+      const {over_index: index, over_buy_and_hold: hold} = entry.results;
+      return [index, hold].map((one) => live.excess(interval(one), entry).mean);
+    });
     const sizes = means.filter(kt.known).map(Math.abs);
-    const reach = Math.max(20, ...sizes) * 2;
+    const least = live.isYearly() ? LEAST_YEARLY : LEAST_PLAIN;
+    const reach = Math.max(least, ...sizes) * 2;
     return [-reach, reach];
   }
   live.whiskerEnds = whiskerEnds;
 
   function hint() {
     const words = live.words.entrants;
-    if (live.page.kind === "rehearsal") return words.hint_rehearsal;
+    const short = live.entries().find(({no_year: reason}) => reason !== null);
+    const noYear = short ? ` ${live.say(words.hint_short, {reason: short.no_year})}` : "";
+    if (live.page.kind === "rehearsal") return `${words.hint_rehearsal}${noYear}`;
     const against = live.market().index === null ? words.against_hold : words.against_index;
     const activity = `${format.number(100 * live.page.least_activity, 0)} %`;
-    return live.say(words.hint, {against, activity});
+    return `${live.say(words.hint, {against, activity})}${noYear}`;
   }
 
   /** Build the table once; `update` draws what the view says. */

@@ -5,6 +5,9 @@
 
   // -- pairs
 
+  const LEAST_YEARLY = 20; // reach of whiskers in % a year, at least
+  const LEAST_PLAIN = 2; // in % over the days
+
   const turned = ({mean, low, high, n, reason}) => ({
     mean: kt.known(mean) ? -mean : null,
     low: kt.known(high) ? -high : null,
@@ -13,14 +16,28 @@
     reason,
   });
 
+  /** The rows of an entrant, each with why it is the sum of its days; null for a year's mean. */
   function differences(entrant) {
     const own = live.page.pairs.filter(({market}) => market === live.view.market);
     const found = [];
-    own.forEach(({entrant: one, minus, excess}) => {
-      if (one === entrant) found.push([minus, excess.symmetric]);
-      else if (minus === entrant) found.push([one, turned(excess.symmetric)]);
+    own.forEach(({entrant: one, minus, excess, no_year: reason}) => {
+      if (one === entrant) found.push({name: minus, excess: excess.symmetric, reason});
+      else if (minus === entrant) found.push({name: one, excess: turned(excess.symmetric), reason});
     });
-    return found.sort(([, one], [, other]) => kt.table.compare(one.mean, other.mean, true));
+    found.sort((one, other) => kt.table.compare(one.excess.mean, other.excess.mean, true));
+    return found.map(({name, excess, reason}) => ({
+      name,
+      reason,
+      one: live.excess(excess, {no_year: reason}),
+    }));
+  }
+
+  /** The figure; among means of a year, a sum over days says of how many. */
+  function difference({one, reason}, isYearly) {
+    const figure = format.cell(one.mean, "other", one.reason, {digits: one.digits, signed: true});
+    if (!isYearly || reason === null || !kt.known(one.mean)) return figure;
+    const days = live.say(live.words.entrants.in_days, {n: one.n});
+    return el("td.n", {title: reason}, figure, el("span.between", {}, ` ${days}`));
   }
 
   function verdict({low, high}) {
@@ -37,23 +54,26 @@
       kt.replace(place, el("p.quiet", {}, words.alone));
       return;
     }
-    const sizes = found.flatMap(([, {mean}]) => (kt.known(mean) ? [Math.abs(mean)] : []));
-    const reach = Math.max(20, ...sizes) * 2;
+    const isYearly = found.some(({reason}) => reason === null);
+    const onScale = found.filter(({reason}) => !isYearly || reason === null);
+    const sizes = onScale.flatMap(({one: {mean}}) => (kt.known(mean) ? [Math.abs(mean)] : []));
+    const reach = Math.max(isYearly ? LEAST_YEARLY : LEAST_PLAIN, ...sizes) * 2;
+    const lead = isYearly ? words.lead : live.say(words.lead_plain, found[0]);
     const numeric = new Set([1, 2, 4]);
     kt.replace(
       place,
-      el("p.quiet", {}, words.lead),
+      el("p.quiet", {}, lead),
       kt.table.plain({
         caption: live.say(words.caption, {entrant}),
         showCaption: true,
         head: words.heads.map((text, at) => ({text, n: numeric.has(at)})),
-        rows: found.map(([name, one]) => [
-          el("th", {scope: "row"}, live.name(name)),
-          format.cell(one.mean, "other", one.reason, {digits: 1, signed: true}),
-          live.range(one),
-          el("td", {}, kt.drawing.whisker(one, [-reach, reach])),
-          format.count(one.n ?? 0),
-          el("td", {}, verdict(one)),
+        rows: found.map((row) => [
+          el("th", {scope: "row"}, live.name(row.name)),
+          difference(row, isYearly),
+          live.range(row.one, row.one.digits),
+          el("td", {}, onScale.includes(row) ? kt.drawing.whisker(row.one, [-reach, reach]) : null),
+          format.count(row.one.n ?? 0),
+          el("td", {}, verdict(row.one)),
         ]),
       }),
     );

@@ -121,6 +121,12 @@ from ktdeval.cards.fields.words import (
     label_word as label_word,
     metric_word as metric_word,
 )
+from ktdeval.cards.figure_intervals import (
+    OVER_DAYS as OVER_DAYS,
+    OVER_WINDOWS as OVER_WINDOWS,
+    FigureInterval as FigureInterval,
+    figure_interval as figure_interval,
+)
 from ktdeval.cards.json_paths import JsonPath as JsonPath
 from ktdeval.cards.metric_tables import (
     NEVER_SHOWN as NEVER_SHOWN,

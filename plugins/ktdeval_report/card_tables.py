@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 from ktdeval.cards import (
     NEVER_SHOWN,
+    OVER_DAYS,
+    OVER_WINDOWS,
     SCHEME_HEADS,
+    FigureInterval,
     MetricLine,
     TradingCard,
     TradingEpisode,
     account_claims,
     count,
+    figure_interval,
     figure_notes,
     percent,
     scheme_rows,
@@ -216,6 +220,17 @@ def _interval_over_days(study: CardStudy, name: str) -> Interval | None:
     if name in _PARTS:
         return window.lines.get(_PARTS[name])
     return window.intervals.get(name)
+
+
+def sharpe_interval(study: CardStudy) -> FigureInterval:
+    """Return the interval of a card's Sharpe ratio. Several seeds of one window show that of the
+    seed whose return is nearest to the median, if its ledger is known.
+    """
+    own = figure_interval(study.evaluation.card, "sharpe")
+    over_days = _interval_over_days(study, "sharpe")
+    if own.over == OVER_WINDOWS or own.low is not None or over_days is None:
+        return own
+    return FigureInterval(OVER_DAYS, over_days.low, over_days.high, over_days.reason or "")
 
 
 def _pooled_window(study: CardStudy) -> WindowStudy | None:

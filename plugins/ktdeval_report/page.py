@@ -13,6 +13,8 @@ from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
 from ktdeval.cards import (
+    FigureInterval,
+    MetricLine,
     ScoringCard,
     TradingCard,
     count,
@@ -21,6 +23,7 @@ from ktdeval.cards import (
     is_fraction,
     label_word,
     price_index,
+    shown_metrics,
 )
 from ktdeval.errors import UsageError
 from ktdeval.values import Tell, near_matches, tell_nobody
@@ -42,7 +45,7 @@ from ktdeval_report.card_plots import (
     reliability_plot,
     weights_plot,
 )
-from ktdeval_report.card_tables import card_view
+from ktdeval_report.card_tables import card_view, sharpe_interval
 from ktdeval_report.forest_plot import ForestPoint, forest_plot
 from ktdeval_report.inputs import ReportedCard
 from ktdeval_report.mask_effects import Effect, Effects, find_effects
@@ -291,6 +294,8 @@ class OverviewRow:
     of: ReportedCard
     excess: float | None
     selection: float | None
+    shown: Mapping[str, MetricLine]  # the card's metrics as shown
+    sharpe: FigureInterval
     mean: WindowMean  # mean excess over windows
     # texts on the episodes that figures are based on, if these are not all episodes
     rests: Sequence[str]
@@ -355,6 +360,8 @@ def _overview_row(study: CardStudy) -> OverviewRow:
         study.evaluation,
         excess_return(card),
         median(study.lines.get("selection", ())),
+        shown_metrics(card),
+        sharpe_interval(study),
         _mean_excess(study.evaluation),
         rests,
     )

@@ -40,6 +40,7 @@ from ktdeval_compare.pairs.compared_cards import (
 from ktdeval_compare.papers.ama_deepfund_tables import asset_frame, fund_frame
 from ktdeval_compare.papers.cohort_definitions import cohort_definitions
 from ktdeval_compare.papers.qfinzero_tables import kind_frame, suite_frame
+from ktdeval_compare.papers.ratio_intervals import ratio_notes
 from ktdeval_compare.ranking.luck import card_value as _value
 from ktdeval_compare.style_exposures import card_exposures
 
@@ -151,8 +152,10 @@ def _metric_frame(entrants: Sequence[EntrantCard], table: PaperTable) -> pd.Data
     if rows == "models":
         frame = _model_frame(entrants, table.metrics)
         has_several = any(len(entrant.card.pooled) > 1 for entrant in entrants)
+        notes = [*ratio_notes(entrants, table.metrics)]
         if has_several and table.note_of_several:
-            frame.attrs["notes"] = (table.note_of_several,)
+            notes.insert(0, table.note_of_several)
+        frame.attrs["notes"] = tuple(notes)
         return frame
 
     if len({entrant.card.task.config.get("family") for entrant in entrants}) > 1:
@@ -248,6 +251,7 @@ def _note(table: PaperTable, entrants: Sequence[EntrantCard]) -> str:
         parts.append(table.note_of_strict)
     parts.append(_several_note(entrants))
     parts += pace_notes(entrant.card for entrant in entrants)
+    parts += ratio_notes(entrants, table.metrics)
 
     return "; ".join(filter(None, parts))
 

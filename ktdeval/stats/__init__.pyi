@@ -118,6 +118,7 @@ from ktdeval.stats.return_paths import (
     Drawdown as Drawdown,
     MonthReturn as MonthReturn,
     Rolling as Rolling,
+    YearReturn as YearReturn,
     beta as beta,
     cagr as cagr,
     calmar as calmar,
@@ -127,6 +128,7 @@ from ktdeval.stats.return_paths import (
     rolling_sharpe as rolling_sharpe,
     underwater as underwater,
     worst_drawdowns as worst_drawdowns,
+    yearly_returns as yearly_returns,
 )
 from ktdeval.stats.sequential import (
     Look as Look,

@@ -233,6 +233,33 @@ class MonthReturn:
     days: int  #: number of daily returns in the month
 
 
+@dataclass(frozen=True, slots=True)
+class YearReturn:
+    """Compounded return over those days of a calendar year that are in the series."""
+
+    year: int
+    value: float  #: as a fraction
+    days: int  #: number of daily returns in the year
+
+
+def yearly_returns(
+    returns: Series, days: Sequence[np.datetime64] | npt.NDArray[np.datetime64]
+) -> list[YearReturn]:
+    """Return compounded returns by calendar year, from [n] daily returns on [n] days in
+    chronological order. A return belongs to the year of its day.
+
+    Example:
+        yearly_returns(np.array([0.1, 0.1]), np.array(["2023-12-29", "2024-01-02"], "M8[D]"))
+        # two years of 10 %
+    """
+    growth: dict[int, float] = {}
+    counts: dict[int, int] = {}
+    for month in monthly_returns(returns, days):
+        growth[month.year] = growth.get(month.year, 1.0) * (1.0 + month.value)
+        counts[month.year] = counts.get(month.year, 0) + month.days
+    return [YearReturn(year, growth[year] - 1.0, counts[year]) for year in growth]
+
+
 def monthly_returns(
     returns: Series, days: Sequence[np.datetime64] | npt.NDArray[np.datetime64]
 ) -> list[MonthReturn]:

@@ -451,7 +451,7 @@ def test_keys_alone_reach_everything(session: Reader, forged_site: Path) -> None
     reach("nav.jump button")
     tab.keyboard.press("Enter")
 
-    assert tab.evaluate("document.activeElement.id") == "part-windows"
+    assert tab.evaluate("document.activeElement.id") == "part-report"
 
     reach("button[aria-label^='Table of the figures: Total return by window']")
     tab.keyboard.press("Space")

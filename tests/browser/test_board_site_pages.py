@@ -495,3 +495,22 @@ def test_licences_of_bundled_libraries_are_included() -> None:
     text = (VENDOR / "THIRD-PARTY.txt").read_text()
     for package in bundled.split():
         assert f"\n{package} " in text, package
+
+
+A4_PX = 718
+"""Width of a sheet of A4 at 96 dots per inch, less Chromium's margins of 10 mm."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_browsers_own_print_keeps_every_column(session: Reader, page: str) -> None:
+    tab = session.open(page, width=A4_PX)
+    tab.emulate_media(media="print")
+
+    wider = tab.evaluate(
+        "width => [...document.querySelectorAll('main table, main p, main figure')]"
+        ".filter(one => one.checkVisibility() && one.getBoundingClientRect().right > width + 1)"
+        ".map(one => `${one.tagName} ${one.textContent.trim().slice(0, 40)}`)",
+        A4_PX,
+    )
+    assert wider == []
+    assert "Loading" not in tab.inner_text("main")

@@ -20,6 +20,7 @@ from ktdeval_board.ranking.questions import evidence_of, question_words
 from ktdeval_board.ranking.rows import Table, Tables, standing_fields
 from ktdeval_board.registrations import FiledRegistration
 from ktdeval_board.rules import Division, OpenBook, Rules, SnapshotRule
+from ktdeval_pages.card_sentences import card_sentence
 
 SITE_VERSION = 1
 """Version of the data files' formats."""
@@ -320,6 +321,13 @@ def _hidden(entry: BoardEntry) -> dict[str, JsonValue]:
     return {**hidden_figures(entry.card)}
 
 
+def _sentence(entry: BoardEntry) -> str | None:
+    """Return what a card shows, in one sentence; None for scores, which have no benchmark."""
+    if not isinstance(entry.card, TradingCard):
+        return None
+    return card_sentence(entry.card)
+
+
 def card_data(
     board: LoadedBoard,
     entry: BoardEntry,
@@ -348,6 +356,7 @@ def card_data(
         "why": standing[1],
         "market": _market_words(entry),
         "hidden": _hidden(entry),
+        "sentence": _sentence(entry),
         "cost": to_plain(entry.card.cost) if entry.has_board_prices else None,
         "ranks": ranks,
         "has_series": board.folder.series(entry.card_id).is_file(),

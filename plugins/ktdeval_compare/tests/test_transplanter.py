@@ -299,7 +299,7 @@ def ktdeval_tasks():
 
 
 def test_a_run_of_questions_is_refused(tmp_path: Path) -> None:
-    plugin = tmp_path / "sums.py"
+    plugin = tmp_path / "transplanted_questions.py"
     plugin.write_text(QUESTIONS)
     plugins = load_plugins([str(plugin)])
     folder = run_of(

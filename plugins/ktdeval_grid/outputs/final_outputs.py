@@ -41,6 +41,7 @@ from ktdeval_grid.outputs.static_site import INDEX, BundleCard, BundlePage, writ
 from ktdeval_grid.planning.plan import Page
 from ktdeval_grid.state.records import GridRecord
 from ktdeval_grid.state.status import GridStatus
+from ktdeval_pages.card_sentences import cards_sentence
 
 T = TypeVar("T")
 
@@ -112,6 +113,7 @@ def make_ending(
         page = BundlePage(
             record=record,
             status=status,
+            sentence=_sentence(cards),
             cards=bundled,
             report=report,
             outputs=tuple(outputs),
@@ -121,6 +123,16 @@ def make_ending(
         _replace(site, root / SITE)
 
     return ending
+
+
+def _sentence(cards: Sequence[CardOf]) -> str:
+    """Return the sentence over all cards. A system is named with its task if there are several."""
+    has_tasks = len({each.card.task.name for each in cards}) > 1
+    named = []
+    for each in cards:
+        name = f"{each.system} on {each.card.task.name}" if has_tasks else each.system
+        named.append((name, each.card))
+    return cards_sentence(named)
 
 
 def _make_outputs(

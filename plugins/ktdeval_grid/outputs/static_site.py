@@ -52,6 +52,7 @@ class BundlePage:
     report: str  #: path of the report in the bundle; empty without a report
     outputs: tuple[CardsOutput, ...]
     problems: tuple[str, ...]
+    sentence: str = ""  #: what the cards show; empty without a trading card
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,14 @@ def test_the_index_shows_what_is_pruned_failed_and_not_made(page: BundlePage) ->
     assert "&lt;b&gt;down&lt;/b&gt;" in text
     assert "<li>luck: no trials</li>" in text
     assert "a &lt;i&gt;\nb" in text  # lines of a report stay lines
+
+
+def test_the_index_begins_with_what_its_cards_show(page: BundlePage) -> None:
+    sentence = "None of 2 systems is shown to be above the benchmark."
+    text = index_html(replace(page, sentence=sentence))
+    assert f'<p class="verdict">{sentence}</p>' in text
+    assert text.index(sentence) < text.index("<table")
+    assert "verdict" not in index_html(page).partition("</style>")[2]
 
 
 def test_index_distinguishes_failures_stops_and_systems_not_begun(

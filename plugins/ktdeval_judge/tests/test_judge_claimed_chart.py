@@ -50,7 +50,7 @@ def test_a_claim_begins_where_the_account_is_on_its_first_day() -> None:
 @pytest.mark.parametrize(
     ("claimed", "words", "bands"),
     [
-        (None, r"The account ends at .?0\.00.{0,8}%\.", 0),
+        (None, r"The account ends at .?0\.00.{0,8}%[;.]", 0),
         ([50.0, 55.0, 60.0], r"its file claims \+20\.00.{0,8}% from 2024-04-17 to 2024-04-19", 1),
         (
             [np.nan, 110.0, 121.0],

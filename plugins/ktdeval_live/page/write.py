@@ -17,6 +17,7 @@ from ktdeval.cards import clean
 from ktdeval.errors import UsageError
 from ktdeval.values import dumps_canonical, encode_canonical, load_yaml, make_folder, write_atomic
 from ktdeval_live.page.data import LivePage
+from ktdeval_live.page.sentence import live_sentences
 from ktdeval_live.record.folder import SITE, LiveFolder
 from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
 from ktdeval_pages.page_templates import (
@@ -90,6 +91,7 @@ def page_html(page: LivePage, data: str) -> str:
             title=clean(title),
             words=words,
             page=page,
+            sentences=list(live_sentences(page)),
             is_rehearsal=is_rehearsal,
             policy=policy,
             style=Markup(style),  # noqa: S704 - files of this package and of the kit

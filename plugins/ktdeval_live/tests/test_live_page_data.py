@@ -24,6 +24,7 @@ from ktdeval_live.deciding.step import LiveStep
 from ktdeval_live.page.build_data import live_page
 from ktdeval_live.page.data import LivePage
 from ktdeval_live.page.model_costs import costs_of
+from ktdeval_live.page.sentence import live_sentences
 from ktdeval_live.page.write import page_html, site_folder, write_page
 from ktdeval_live.plan import Entrant
 from ktdeval_live.publication.publish_chain import publications
@@ -366,3 +367,34 @@ def test_page_is_not_written_into_the_record(half_way: LiveFolder, tmp_path: Pat
 
     assert site_folder(half_way, tmp_path / "www") == tmp_path / "www"
     assert site_folder(half_way, None) == half_way.path / "site"
+
+
+@pytest.mark.parametrize("days", [10, 60, 300])
+@pytest.mark.parametrize("kind", ["live", "rehearsal"])
+def test_the_first_sentence_names_who_is_above_the_index(days: int, kind: str) -> None:
+    shape = Shape(entrants=9, days=days, markets=("us", "cn"), kind=kind)
+    page = generated_page(shape)
+    sentences = list(live_sentences(page))
+
+    for market, sentence in zip(("us", "cn"), sentences, strict=True):
+        compared = [
+            entry
+            for entry in page.entries
+            if entry.market == market and (entry.rank is not None or kind == "rehearsal")
+        ]
+        above = []
+        for entry in compared:
+            low = entry.results.over_index.symmetric.low
+            if low is not None and low > 0:
+                above.append(entry.entrant)
+
+        assert market in sentence
+        assert ("Rehearsal" in sentence) == (kind == "rehearsal")
+        if not compared:
+            assert "can be ranked yet: nothing shown" in sentence
+        elif above:
+            assert f"{len(above)} of {len(compared)} entrants" in sentence
+            assert all(name in sentence for name in above)
+        else:
+            assert f"None of {len(compared)} entrants is shown to be above" in sentence
+        assert (" a year" in sentence) == bool(compared and days == 300)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
@@ -235,3 +236,16 @@ def test_months_compound_to_the_total_return(levels: list[float]) -> None:
     months = stats.monthly_returns(returns, days)
     growth = float(np.prod([1.0 + month.value for month in months]))
     assert growth == pytest.approx(nav[-1] / nav[0], rel=1e-9)
+
+
+@pytest.mark.slow
+@given(st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=500), st.integers(0, 700))
+def test_years_are_those_of_pandas(returns: list[float], first: int) -> None:
+    days = np.datetime64("2022-06-01") + np.arange(first, first + len(returns))
+    growth = pd.Series(1.0 + np.array(returns), index=pd.DatetimeIndex(days)).groupby(
+        lambda day: day.year
+    )
+    found = stats.yearly_returns(np.array(returns), days)
+
+    assert [(year.year, year.days) for year in found] == [*growth.size().items()]
+    assert [year.value for year in found] == pytest.approx([*(growth.prod() - 1.0)], abs=1e-9)

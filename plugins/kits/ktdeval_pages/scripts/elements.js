@@ -32,6 +32,8 @@
 //     a name with spaces instead of low lines; its word of a group, if the group has one
 // kt.inline("see [the rules](about.html) of `ktdeval`, {name}", {name: …})
 //     a text of the site's own with links, code and values
+// kt.loading("the decisions")
+//     a place for what is still to come; paper says that it was not loaded
 // kt.visible(text)
 //     a text with marks for characters that are not seen; children of elements are made so
 
@@ -170,6 +172,17 @@ Object.assign(
       return listed("ul.tree", value.map(tree));
     }
 
+    /** A place for what is still to come. The browser's own print can't wait for it, and says so. */
+    const loading = (what) =>
+      el(
+        "p.quiet.loading",
+        el("span.on-screen", `Loading ${what}…`),
+        el(
+          "span.on-paper",
+          `Not printed: ${what}, not loaded yet. The button “Print this page” loads them first.`,
+        ),
+      );
+
     // -- marks
 
     const chip = (text, tone, explanation) =>
@@ -233,6 +246,7 @@ Object.assign(
       words,
       wordOf,
       inline,
+      loading,
       visible,
       chip,
       labelChip,

@@ -41,6 +41,17 @@ class Area:
 
 
 @dataclass(frozen=True)
+class Fall:
+    """A drawdown, marked by a shade over its days, its number and a dot at its trough."""
+
+    number: int
+    start: int  # indices of days
+    trough: int
+    stop: int  # day of the recovery, or the last day
+    low: float  # value of the line at the trough
+
+
+@dataclass(frozen=True)
 class DayPlot:
     """Contents of a plot over [n] days."""
 
@@ -50,6 +61,7 @@ class DayPlot:
     areas: Sequence[Area] = ()
     bars: FloatArray | None = None  # [n] bars, which start at 0
     starts: Sequence[int] = ()  # indices of days before which a vertical line is drawn
+    falls: Sequence[Fall] = ()
     is_share: bool = True  # whether values are fractions, which are shown in per cent
     has_zero: bool = True  # whether the axis always includes 0
 
@@ -76,12 +88,13 @@ def draw(plot: DayPlot) -> Markup:
     ticks = _ticks(low, high)
     scale = _Scale(len(plot.days), min(low, ticks[0]), max(high, ticks[-1]))
 
-    parts = [_areas(plot, scale), _grid(plot, ticks, scale), _starts(plot, scale)]
+    parts = [_falls(plot.falls, scale), _areas(plot, scale), _grid(plot, ticks, scale)]
+    parts.append(_starts(plot, scale))
     if plot.bars is not None:
         parts.append(_bars(plot.bars, scale))
     for line in plot.lines:
         parts.append(f'<path class="{line.role}" d="{_path(line.values, scale)}"/>')
-    parts.append(_day_axis(plot.days, scale))
+    parts += [_fall_marks(plot.falls, scale), _day_axis(plot.days, scale)]
 
     inner = Markup("".join(parts))  # noqa: S704 - numbers, classes and ISO days alone
     label = escape(plot.label)
@@ -174,6 +187,33 @@ def _starts(plot: DayPlot, scale: _Scale) -> str:
         return ""
     lines = [f"M{scale.x(start - 0.5)} {_TOP}V{HEIGHT - _BOTTOM}" for start in plot.starts]
     return f'<path class="start-line" d="{"".join(lines)}"/>'
+
+
+def _falls(falls: Sequence[Fall], scale: _Scale) -> str:
+    """Return the shades of drawdowns, over the height of the plot."""
+    if not falls:
+        return ""
+    shades = []
+    for fall in falls:
+        left, right = scale.x(fall.start), scale.x(fall.stop)
+        shades.append(f"M{left} {_TOP}H{right}V{HEIGHT - _BOTTOM}H{left}z")
+    return f'<path class="fall" d="{"".join(shades)}"/>'
+
+
+def _fall_marks(falls: Sequence[Fall], scale: _Scale) -> str:
+    """Return a dot at the trough of each drawdown, and its number at the top of its shade."""
+    dots = []
+    numbers = []
+    for fall in falls:
+        middle = (scale.x(fall.start) + scale.x(fall.stop)) // 2
+        dots.append(f"M{scale.x(fall.trough)} {scale.y(fall.low)}h0")
+        numbers.append(
+            f'<text class="fall-number" x="{middle}" y="{_TOP + 40}">{fall.number}</text>'
+        )
+
+    if not dots:
+        return ""
+    return f'<path class="trough" d="{"".join(dots)}"/>{"".join(numbers)}'
 
 
 def _bars(values: FloatArray, scale: _Scale) -> str:

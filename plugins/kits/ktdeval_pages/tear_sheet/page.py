@@ -36,13 +36,18 @@ from ktdeval_pages.tear_sheet.figures import (
     window_row,
     yearly_turnover,
 )
+from ktdeval_pages.tear_sheet.missing import missing_lines
 from ktdeval_pages.tear_sheet.plots import SheetPlot, TrackPlots
+from ktdeval_pages.tear_sheet.sentence import sheet_sentence
 from ktdeval_pages.tear_sheet.tracks import Track, WindowTracks, chain_tracks, overlapping
 from ktdeval_pages.value_formatting import figure, percent
 
 _SUMMARY = ("total_return", "cagr", "volatility", "sharpe", "sortino", "max_drawdown", "calmar")
 _SUMMARY_AFTER = ("hit_rate", "beta")
 _HEAT_STEPS = 4
+_UNDEFINED = "n/a"
+_EXTREMES = ("best", "return", "benchmark", "worst", "return", "benchmark")
+_EXTREMES_ALONE = ("best", "return", "worst", "return")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +76,11 @@ class Cell:
     reason: str = ""  # why the figure is undefined; for a ratio, its interval
     heat: str = ""  # CSS class for the background colour
 
+    @property
+    def is_defined(self) -> bool:
+        """Whether the cell has a figure."""
+        return self.text not in ("", _UNDEFINED)
+
 
 @dataclass(frozen=True)
 class FigureLine:
@@ -91,10 +101,15 @@ class TrackView:
     problem: str  # why the track has no daily returns; empty if it has them
     heads: Sequence[str]
     performance: Sequence[FigureLine]
+    missing: Sequence[str]  # figures that are undefined for account and benchmark, by reason
     book: Sequence[FigureLine]
     plots: Sequence[SheetPlot]
+    no_plots: Sequence[str]  # plots that are undefined, by reason
     drawdowns: Sequence[Sequence[str]]
+    extreme_heads: Sequence[str]
     extremes: Sequence[Sequence[str]]
+    years: Sequence[Sequence[str]]
+    month_heads: Sequence[str]
     months: Sequence[Sequence[Cell]]
     holdings: Sequence[Sequence[str]]
     track: Track
@@ -159,6 +174,7 @@ def make_tear_sheet(
             facts=facts,
             further=Markup("\n").join(map(one_line, facts.further)),
             marks=[(label, "") for label in facts.labels],
+            sentence="" if facts.answer else sheet_sentence(windows),
             summary=_summary(windows, views),
             joined=joined,
             no_chain=no_chain,
@@ -242,11 +258,19 @@ class _ViewMaker:
         if not track.is_whole:
             span += "; not finished, shown as far as it is recorded"
 
-        heads = [self._facts.account, self._benchmark]
-        if others:
-            heads.append(f"median of {len(others) + 1} seeds")
         own = performance(track)
         benchmark = benchmark_performance(track)
+        heads = [self._facts.account]
+        if benchmark:
+            heads.append(self._benchmark)
+        if others:
+            heads.append(f"median of {len(others) + 1} seeds")
+
+        performance_rows, missing = _defined_rows(_performance_rows(own, benchmark, others))
+        plots = TrackPlots(track, others, self._facts.account, self._benchmark).all()
+        no_plots = {one.title: [one.reason] for one in plots if one.svg is None}
+        month_heads, months = _month_table(track)
+        has_benchmark = track.benchmark is not None
         return TrackView(
             anchor=anchor,
             heading=heading,
@@ -254,12 +278,17 @@ class _ViewMaker:
             page=page,
             problem=track.problem,
             heads=heads,
-            performance=_performance_rows(own, benchmark, others),
+            performance=performance_rows,
+            missing=missing,
             book=_book_rows(track),
-            plots=TrackPlots(track, others, self._facts.account, self._benchmark).all(),
+            plots=[one for one in plots if one.svg is not None],
+            no_plots=missing_lines(no_plots),
             drawdowns=_drawdown_rows(track),
+            extreme_heads=_EXTREMES if has_benchmark else _EXTREMES_ALONE,
             extremes=_extreme_rows(track),
-            months=_month_rows(track),
+            years=_year_rows(track),
+            month_heads=month_heads,
+            months=months,
             holdings=self._holding_rows(track),
             track=track,
             figures={self._facts.account: own, self._benchmark: benchmark},
@@ -284,7 +313,7 @@ class _ViewMaker:
 
 def _cell(value: MetricValue, words: FigureWords) -> Cell:
     if value.value is None:
-        return Cell("n/a", value.reason or "")
+        return Cell(_UNDEFINED, value.reason or "")
     return Cell(_text(value.value, words))
 
 
@@ -311,11 +340,13 @@ def _performance_rows(
     of_seeds = [own, *map(performance, others)]
     rows = []
     for name, words in WORDS.performance.items():
-        cells = [_cell_with_interval(own[name], words), Cell("")]
+        cells = [_cell_with_interval(own[name], words)]
         if name in benchmark:
-            cells[1] = _cell_with_interval(benchmark[name], words)
-        if cells[1] == cells[0]:
-            cells[1] = Cell(cells[1].text)  # show a reason only once
+            other = _cell_with_interval(benchmark[name], words)
+            # show a reason only once
+            cells.append(Cell(other.text) if other == cells[0] else other)
+        elif benchmark:
+            cells.append(Cell(""))
         if others:
             cells.append(_cell(over_seeds([found[name] for found in of_seeds]), words))
         rows.append(FigureLine(words, cells))
@@ -323,12 +354,24 @@ def _performance_rows(
     return rows
 
 
+def _defined_rows(rows: Sequence[FigureLine]) -> tuple[list[FigureLine], list[str]]:
+    """Return the rows with a figure, and lines that name the others with their reasons."""
+    defined = []
+    reasons = {}
+    for row in rows:
+        if any(cell.is_defined for cell in row.cells):
+            defined.append(row)
+        else:
+            reasons[row.words.label] = [cell.reason for cell in row.cells]
+    return defined, missing_lines(reasons)
+
+
 def _book_rows(track: Track) -> list[FigureLine]:
     rows = []
     for name, found in book_figures(track).items():
         words = WORDS.book[name]
         if found.mean is None or found.lowest is None or found.highest is None:
-            rows.append(FigureLine(words, [Cell("n/a", found.reason), Cell(""), Cell("")]))
+            rows.append(FigureLine(words, [Cell(_UNDEFINED, found.reason), Cell(""), Cell("")]))
             continue
 
         values = (found.mean, found.lowest, found.highest)
@@ -352,17 +395,18 @@ def _drawdown_rows(track: Track) -> list[list[str]]:
 
     days = [str(day) for day in track.days]
     rows = []
-    for one in stats.worst_drawdowns(track.levels):
+    for number, one in enumerate(stats.worst_drawdowns(track.levels), start=1):
         end = "not recovered" if one.end is None else days[one.end]
         depth = percent(one.depth, signed=False)
-        rows.append([days[one.start], days[one.trough], end, depth, str(one.days)])
+        span = [days[one.start], days[one.trough], end]
+        rows.append([str(number), *span, depth, str(one.days)])
 
     return rows
 
 
 def _extreme_rows(track: Track) -> list[list[str]]:
     """Return rows that each have one of the best and one of the worst days, with their returns and
-    the benchmark's returns.
+    the benchmark's returns, if there is a benchmark.
     """
     best, worst = extreme_days(track)
     rows = []
@@ -372,12 +416,14 @@ def _extreme_rows(track: Track) -> list[list[str]]:
 
 
 def _day_cells(track: Track, day: int | None) -> list[str]:
-    if day is None:
-        return ["", "", ""]
-
     market = track.benchmark_returns
-    other = "n/a" if market is None else percent(float(market[day]))
-    return [str(track.days[day + 1]), percent(float(track.returns[day])), other]
+    if day is None:
+        return ["", ""] if market is None else ["", "", ""]
+
+    cells = [str(track.days[day + 1]), percent(float(track.returns[day]))]
+    if market is not None:
+        cells.append(percent(float(market[day])))
+    return cells
 
 
 def _heat(value: float, largest: float) -> str:
@@ -390,27 +436,53 @@ def _heat(value: float, largest: float) -> str:
     return f"gain{step}" if value > 0 else f"loss{step}"
 
 
-def _month_rows(track: Track) -> list[list[Cell]]:
-    """Return a row for each year: the year, twelve months and the year's return."""
+def _month_table(track: Track) -> tuple[list[str], list[list[Cell]]]:
+    """Return the heads and a row for each year: the year, the months that have days in any year, and
+    the year's return.
+    """
     if track.problem:
-        return []
+        return [], []
 
     months = stats.monthly_returns(track.returns, track.days[1:])
     largest = max(abs(month.value) for month in months)
+    shown = sorted({month.month for month in months})
+    heads = ["%", *[calendar.month_abbr[number] for number in shown], "year"]
     rows = []
     for year, found in itertools.groupby(months, key=lambda month: month.year):
-        cells = [Cell("") for _ in range(12)]
+        cells = [Cell("") for _ in shown]
         growth = 1.0
         days = 0
         for month in found:
             text = figure(month.value, "fraction", signed=True)
-            cells[month.month - 1] = Cell(text, f"{month.days} d", _heat(month.value, largest))
+            cells[shown.index(month.month)] = Cell(
+                text, f"{month.days} d", _heat(month.value, largest)
+            )
             growth *= 1.0 + month.value
             days += month.days
 
         whole = Cell(figure(growth - 1.0, "fraction", signed=True), f"{days} d")
         rows.append([Cell(str(year)), *cells, whole])
 
+    return heads, rows
+
+
+def _year_rows(track: Track) -> list[list[str]]:
+    """Return a row for each calendar year of a track that spans a year: its return, that of the
+    benchmark if there is one, and its days.
+    """
+    days = len(track.days) - 1
+    if track.problem or stats.yearly_return_problem(days, float(track.days_a_year)):
+        return []
+
+    market = track.benchmark_returns
+    own = stats.yearly_returns(track.returns, track.days[1:])
+    others = [] if market is None else stats.yearly_returns(market, track.days[1:])
+    rows = []
+    for number, year in enumerate(own):
+        row = [str(year.year), percent(year.value)]
+        if others:
+            row.append(percent(others[number].value))
+        rows.append([*row, str(year.days)])
     return rows
 
 
@@ -422,6 +494,7 @@ class Summary:
     rows: Sequence[tuple[str, str, Sequence[Cell]]]  # anchor, name and cells of each window
     mean: Sequence[Cell]
     interval: Sequence[Cell]
+    missing: Sequence[str]  # figures that are undefined in every window, by reason
 
 
 def _summary(windows: Sequence[WindowTracks], views: Sequence[TrackView]) -> Summary | None:
@@ -442,6 +515,7 @@ def _summary(windows: Sequence[WindowTracks], views: Sequence[TrackView]) -> Sum
         columns.append([row.figures[name] for row in found])
     columns.insert(1, [row.benchmark for row in found])
     columns.append([row.turnover for row in found])
+    heads, columns, missing = _defined_columns(heads, columns)
 
     rows = []
     for number, window in enumerate(windows):
@@ -457,7 +531,25 @@ def _summary(windows: Sequence[WindowTracks], views: Sequence[TrackView]) -> Sum
         mean.append(_cell(over, words))
         interval.append(_interval_cell(over, words))
 
-    return Summary(heads, rows, mean, interval)
+    return Summary(heads, rows, mean, interval, missing)
+
+
+def _defined_columns(
+    heads: Sequence[FigureWords], columns: Sequence[list[MetricValue]]
+) -> tuple[list[FigureWords], list[list[MetricValue]], list[str]]:
+    """Return the columns with a figure in any window, and lines that name the others with their
+    reasons.
+    """
+    shown_heads = []
+    shown_columns = []
+    reasons = {}
+    for words, column in zip(heads, columns, strict=True):
+        if any(value.value is not None for value in column):
+            shown_heads.append(words)
+            shown_columns.append(column)
+        else:
+            reasons[words.label] = [value.reason or "" for value in column]
+    return shown_heads, shown_columns, missing_lines(reasons)
 
 
 def _interval_cell(over: MetricValue, words: FigureWords) -> Cell:
@@ -465,17 +557,14 @@ def _interval_cell(over: MetricValue, words: FigureWords) -> Cell:
     low, high = detail.get("low"), detail.get("high")
     if not isinstance(low, float) or not isinstance(high, float):
         reason = over.reason or str(detail.get("reason") or "")
-        return Cell("n/a", reason)
+        return Cell(_UNDEFINED, reason)
     low, high = max(low, words.low), min(high, words.high)
     return Cell(f"{_text(low, words)} … {_text(high, words)}")
 
 
 @functools.cache
 def _templates() -> Environment:
-    environment = make_environment("ktdeval_pages", finalize=_clean)
-    months = list(calendar.month_abbr)[1:]
-    environment.globals |= {"month_heads": ["%", *months, "year"]}
-    return environment
+    return make_environment("ktdeval_pages", finalize=_clean)
 
 
 def _clean(value: object) -> object:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ktdeval import stats
 from ktdeval.market import FloatArray
 from ktdeval.stats import Rolling
-from ktdeval_pages.tear_sheet.drawing import Area, DayPlot, PlotLine, draw
+from ktdeval_pages.tear_sheet.drawing import Area, DayPlot, Fall, PlotLine, draw
 from ktdeval_pages.tear_sheet.figures import (
     WORDS,
     histogram,
@@ -118,7 +118,11 @@ class TrackPlots:
                 areas = [Area(np.minimum(own, claimed), np.maximum(own, claimed))]
 
         lines.append(PlotLine(own, "agent"))
-        plot = self._day_plot("cumulative", f"{text}.", lines, areas=areas)
+        falls = _marked_falls(track)
+        if falls:
+            keys.append(("fall", "worst drawdowns"))
+            text += f"; shaded: its {len(falls)} worst drawdowns"
+        plot = self._day_plot("cumulative", f"{text}.", lines, areas=areas, falls=falls)
         return self._plot("cumulative", plot, keys)
 
     def _underwater(self) -> SheetPlot:
@@ -260,7 +264,24 @@ class TrackPlots:
 _GROUP_ROLES = ("agent", "second", "net", "cash")
 """Line styles for groups, in the order of group size."""
 
+_MARKED_FALLS = 3
+"""Number of drawdowns that are marked on the curve; the table has five."""
+
 _TOO_SHORT = "fewer than 40 days; a rolling figure needs twice its 20 days"
+
+
+def _marked_falls(track: Track) -> list[Fall]:
+    """Return the worst drawdowns as marked on the curve, numbered as in their table."""
+    if track.problem:
+        return []
+
+    growth = _growth(track.levels)
+    last = len(track.levels) - 1
+    falls = []
+    for number, one in enumerate(stats.worst_drawdowns(track.levels, _MARKED_FALLS), start=1):
+        stop = last if one.end is None else one.end
+        falls.append(Fall(number, one.start, one.trough, stop, float(growth[one.trough])))
+    return falls
 
 
 def _growth(levels: FloatArray) -> FloatArray:

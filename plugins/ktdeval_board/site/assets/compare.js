@@ -463,7 +463,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
       kt.replace(days, el("p.quiet", why));
       return;
     }
-    kt.replace(days, el("p.quiet.loading", "Loading the decisions…"));
+    kt.replace(days, kt.loading("the decisions"));
     kt.charts.whenSeen(days, async () => {
       try {
         view.decisions = await Promise.all(view.sides.map(({id}) => kt.load(`decisions/${id}`)));
@@ -499,7 +499,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     kt.replace(
       view.body,
       head,
-      kt.button("Print this page", () => kt.charts.print(), {class: "small"}),
+      kt.button("Print this page", () => kt.charts.print(), {class: "small on-screen"}),
       test,
       view.series ? episodeSection(view) : el("p.quiet", missing),
       figuresSection(view),

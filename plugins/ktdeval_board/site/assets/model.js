@@ -493,7 +493,8 @@ fees=without, day= (see portfolio.js). */
 
   function reportSection({entry, board, series}) {
     return part("report", "Report", [
-      kt.button("Print this page", () => kt.charts.print(), {class: "small"}),
+      entry.sentence ? el("p.verdict", entry.sentence) : null,
+      kt.button("Print this page", () => kt.charts.print(), {class: "small on-screen"}),
       kt.report(entry, board, series),
     ]);
   }
@@ -508,13 +509,13 @@ fees=without, day= (see portfolio.js). */
     sections.clear();
     const trading = view.entry.card.kind !== "scoring";
     const parts = [
+      reportSection(view),
       windowsSection(view),
       ...(trading ? seriesSections(view) : []),
       trading ? kt.conduct.calibration(view, part, slot) : null,
       trading ? kt.conduct.masks(view, part, slot) : null,
       kt.conduct.steps(view, part),
       trading ? kt.portfolio.section(view, part) : null,
-      reportSection(view),
     ].filter(Boolean);
     kt.replace(view.body, head(view), contents(), parts);
     refresh(view);

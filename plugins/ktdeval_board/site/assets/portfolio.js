@@ -93,7 +93,7 @@ kt.portfolio.beside(place, [steps, steps])
         ),
       );
     }
-    const place = el("div", el("p.quiet.loading", "Loading the decisions…"));
+    const place = el("div", kt.loading("the decisions"));
     view.portfolio = {place, decisions: null, shown: null};
     const load = async () => {
       try {

@@ -42,6 +42,7 @@ from ktdeval_view.episode_pages import (
     episode_data,
     make_entry,
     make_index_page,
+    return_summary,
 )
 from ktdeval_view.episode_records import (
     EpisodeRecords,
@@ -52,6 +53,7 @@ from ktdeval_view.episode_records import (
 )
 from ktdeval_view.market_facts import TrueNames, find_names
 from ktdeval_view.pair_pages import PAIR, PairedEpisode, make_pair_page, pair_episode
+from ktdeval_view.run_cards import RunCards
 from ktdeval_view.sample_pages import (
     SampleRecords,
     is_scoring,
@@ -242,6 +244,7 @@ class RunView:
         self._redactor = redactor
         self._has_memory = has_memory
         self._has_index = has_index
+        self._cards = RunCards(run.path)
         self._market: MarketSnapshot | None = None
         self._no_market = ""
         self._days: set[str] = set()
@@ -319,7 +322,7 @@ class RunView:
         """Write the pages of the chosen episodes and their shared files. The arguments are those of
         `_write_into`.
         """
-        done = _Episodes(TearSheets(self._run, self._market, self._no_market))
+        done = _Episodes(TearSheets(self._run, self._cards, self._market, self._no_market))
         shared = SharedPages()
         wanted = {spec.id for spec in chosen}
         tasks = {spec.task for spec in chosen}
@@ -349,7 +352,7 @@ class RunView:
             if isinstance(records, EpisodeRecords):
                 done.sheets.add(records, path.name if has_page else "")
                 if has_page:
-                    done.pairs.append(pair_episode(records, path.name))
+                    done.pairs.append(self._pair_episode(records, path.name))
 
             done.entries[spec.id] = self._entry(records, path.name if has_page else None)
 
@@ -369,6 +372,11 @@ class RunView:
         if isinstance(records, SampleRecords):
             return make_sample_entry(records, page)
         return make_entry(records, self._market, page)
+
+    def _pair_episode(self, records: EpisodeRecords, page: str) -> PairedEpisode:
+        parts = self._cards.return_parts(records)
+        summary = return_summary(records, self._market, parts)
+        return pair_episode(records, page, summary.sentence)
 
     def _match_market(self, records: EpisodeRecords) -> EpisodeRecords:
         """Return the records. If they do not belong to this market, no prices can be shown, so
@@ -414,7 +422,8 @@ class RunView:
             names = find_names(records, self._plugins, self._market)
 
         neighbours = self._neighbours(records.spec, out, wanted)
-        around = PageSurroundings(self._market, self._no_market, names, neighbours)
+        parts = self._cards.return_parts(records)
+        around = PageSurroundings(self._market, self._no_market, names, parts, neighbours)
 
         return episode_data(records, around, self._redactor)
 

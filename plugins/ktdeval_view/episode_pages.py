@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ktdeval.errors import DataError, StoreError
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder, known_transplant
-from ktdeval.stats import benchmark_levels
+from ktdeval.stats import benchmark_levels, benchmark_problem
 from ktdeval.task_api import EpisodeSpec
 from ktdeval.trading import DECIDED, Ledger, OrderRecord
 from ktdeval.values import JsonValue, dumps_canonical
@@ -32,6 +32,8 @@ from ktdeval_view.episode_records import (
 )
 from ktdeval_view.market_facts import TrueNames, close_series, order_facts, stock_paths
 from ktdeval_view.memory import memory_panels
+from ktdeval_view.return_summary import Benchmark, ReturnSummary, summarise_return
+from ktdeval_view.run_cards import NO_CARD, ReturnPart
 
 _SCRIPTS = (
     "base.js",
@@ -40,6 +42,7 @@ _SCRIPTS = (
     "chart.js",
     "days.js",
     "pieces.js",
+    "why.js",
     "walk.js",
     "talk.js",
     "orders.js",
@@ -70,6 +73,7 @@ class PageSurroundings:
     market: MarketSnapshot | None = None  # snapshot that the run used; None with `no_market`
     no_market: str = ""  # why the market can't be read, in a sentence
     names: TrueNames = field(default_factory=TrueNames)  # true names behind the handles
+    parts: Sequence[ReturnPart] | str = NO_CARD  # parts of the return, or why there are none
     #: file name and label of each neighbouring episode that has a page, keyed by `previous` and
     #: `next`
     neighbours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -115,6 +119,7 @@ def episode_data(
     head: dict[str, JsonValue] = {
         **_episode_facts(records, around),
         "rows": day_rows(records),
+        "why": return_summary(records, around.market, around.parts).to_json(),
         "names": _identities(around.names),
     }
     paths = stock_paths(records, around.names)
@@ -203,6 +208,21 @@ def _levels(
     if market is None or not market.meta.benchmark:
         return None
     return benchmark_levels(records.ledger, market)
+
+
+def return_summary(
+    records: EpisodeRecords, market: MarketSnapshot | None, parts: Sequence[ReturnPart] | str
+) -> ReturnSummary:
+    """Return what explains the return of an episode with at least one step. `parts` are those of
+    its card, or the reason why there are none.
+    """
+    levels = _levels(records, market)
+    benchmark = None
+    if market is not None and levels is not None and not benchmark_problem(market, levels):
+        benchmark = Benchmark(_benchmark_name(market), levels)
+
+    is_finished = records.state == "finished"
+    return summarise_return(records.ledger, parts, benchmark, is_finished=is_finished)
 
 
 def day_rows(records: EpisodeRecords) -> list[JsonValue]:

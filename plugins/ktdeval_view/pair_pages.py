@@ -21,14 +21,19 @@ class PairedEpisode:
 
     label: str
     page: str  #: file name of the episode's page
+    window: str  #: its window; empty if it has none
+    sentence: str  #: where its return came from
     days: JsonValue  #: initial cash of the episode, and a row for each day
 
 
-def pair_episode(records: EpisodeRecords, page: str) -> PairedEpisode:
-    """Return the page data for an episode with at least one step."""
+def pair_episode(records: EpisodeRecords, page: str, sentence: str) -> PairedEpisode:
+    """Return the page data for an episode with at least one step. `sentence` says where its return
+    came from.
+    """
+    spec = records.spec
     start = float(records.ledger.nav[0])
     days: JsonValue = {"initial_cash": start, "rows": day_rows(records)}
-    return PairedEpisode(episode_label(records.spec), page, days)
+    return PairedEpisode(episode_label(spec), page, spec.window_name or "", sentence, days)
 
 
 def make_pair_page(
@@ -36,7 +41,11 @@ def make_pair_page(
 ) -> str:
     """Return a self-contained HTML page. `episodes` must contain at least two."""
     name = run.path.resolve().name
-    listed: list[JsonValue] = [{"label": one.label, "page": one.page} for one in episodes]
+    names = ("label", "page", "window", "sentence")
+    listed: list[JsonValue] = []
+    for episode in episodes:
+        listed.append({name: getattr(episode, name) for name in names})
+
     data = {"head": pack_value(redactor.value({"run": name, "episodes": listed}))}
     for place, episode in enumerate(episodes):
         data[f"episode-{place}"] = pack_value(redactor.value(episode.days))

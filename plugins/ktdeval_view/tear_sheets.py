@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-from ktdeval.cards import TradingCard, account_claims, card_files, load_evaluation, price_index
-from ktdeval.errors import KtdevalError
+from ktdeval.cards import TradingCard, account_claims, price_index
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder
 from ktdeval.task_api import EpisodeSpec
@@ -14,6 +13,7 @@ from ktdeval_pages.tear_sheet.tracks import Track
 from ktdeval_view.document import EnvironmentRedactor
 from ktdeval_view.episode_records import EpisodeRecords, episode_label
 from ktdeval_view.episode_tracks import track_of
+from ktdeval_view.run_cards import RunCards
 
 
 class TearSheets:
@@ -21,8 +21,11 @@ class TearSheets:
     since the records of many episodes can be large.
     """
 
-    def __init__(self, run: RunFolder, market: MarketSnapshot | None, no_market: str) -> None:
+    def __init__(
+        self, run: RunFolder, cards: RunCards, market: MarketSnapshot | None, no_market: str
+    ) -> None:
         self._run = run
+        self._cards = cards
         self._market = market
         self._no_market = no_market
         self._tracks: dict[str, list[Track]] = {}
@@ -50,14 +53,12 @@ class TearSheets:
         """Return the tear sheets of the given tasks as HTML, keyed by file name. Tasks without a
         track are left out.
         """
-        tasks = list(tasks)
-        cards = self._cards(tasks)
         found = {}
         for task in tasks:
             if task not in self._tracks:
                 continue
 
-            facts = self._facts(task, cards.get(task))
+            facts = self._facts(task, self._cards.of(task))
             text = make_tear_sheet(self._tracks[task], facts, self._market)
             found[sheet_name(task)] = redactor.text(text)
 
@@ -100,27 +101,3 @@ class TearSheets:
             notes=list(dict.fromkeys(note for note in notes if note)),
             pages=self._pages.get(task, {}),
         )
-
-    def _cards(self, tasks: Collection[str]) -> dict[str, TradingCard]:
-        """Return the readable cards of the given trading tasks. Cards are named after their tasks;
-        other files are read only if no card has the expected name.
-        """
-        found: dict[str, TradingCard] = {}
-        try:
-            files = card_files([self._run.path])
-        except KtdevalError:  # there are no cards until the run has ended
-            return found
-
-        files.sort(key=lambda file: file.stem not in tasks)
-        for file in files:
-            if found.keys() >= set(tasks):
-                break
-
-            try:
-                card = load_evaluation(file)
-            except KtdevalError:  # the ledgers can be shown without a card
-                continue
-            if isinstance(card, TradingCard):
-                found.setdefault(card.task.name, card)
-
-        return found

@@ -1,6 +1,8 @@
 // The page of one episode: what is chosen, where the address says so, and which keys change it.
 
 const REST_MS = 150; // how long a day is looked at before what is below the screen is laid out too
+const NARROW = "(max-width: 960px)"; // a screen on which the plot is above the day, not beside it
+const MOST_ABOVE = 0.6; // part of the screen that may be above a day that is sought
 
 class EpisodeView {
   constructor(head, texts, closes, paths) {
@@ -21,6 +23,7 @@ class EpisodeView {
     this.panel = new DayPanel(this);
     this.stocks = new StockBox(this);
     this.trades = new TradeBox(this);
+    this.why = new Why(this);
     const since = (values) => values.map((value) => value / values[0] - 1);
     this.series = {
       nav: since(navs),
@@ -28,7 +31,7 @@ class EpisodeView {
       days: [this.rows[0].decided_on, ...this.rows.map((row) => row.filled_on)],
       trouble: this.rows.map((row) => (isHeld(row) ? 2 : failuresOf(row) ? 1 : 0)),
     };
-    this.chart = new NavChart(byId("chart"), this.series, (day) => this.choose(day));
+    this.chart = new NavChart(byId("chart"), this.series, (day) => this.point(day));
   }
 
   /** A price of the market, in another market than A-shares with all its decimals. */
@@ -52,14 +55,22 @@ class EpisodeView {
   }
 
   /** Choose a day and put it into the address, without a step of the browser's history for each. */
-  choose(day) {
+  choose(day, isSought = true) {
     if (day === null || day === this.day) return;
     history.replaceState(null, "", `#day=${day}`);
-    this.show(day);
+    this.show(day, {isSought});
   }
 
-  /** Show a day; `target` is the id of what in it is to be seen first. */
-  async show(day, target) {
+  /** Choose a day in the plot, which stays in sight. */
+  point(day) {
+    this.choose(day, !matchMedia(NARROW).matches);
+  }
+
+  /**
+   * Show a day; `target` is the id of what in it is to be seen first. One that is sought is brought
+   * into sight.
+   */
+  async show(day, {target, isSought = false} = {}) {
     const isOther = day !== this.day;
     this.day = day;
     this.list.mark(day);
@@ -77,7 +88,7 @@ class EpisodeView {
     this.announce(day);
     const panel = byId("day-panel");
     if (target && byId(target)) this.jump(target);
-    else if (isOther && panel.getBoundingClientRect().top < 0) panel.scrollIntoView();
+    else if (isOther && !isInSight(panel, isSought)) panel.scrollIntoView();
     setTimeout(() => {
       if (mine === this.shown) byId("day-body").classList.add("laid-out");
     }, REST_MS);
@@ -128,7 +139,7 @@ class EpisodeView {
     const part = ["call", "part"]
       .filter((name) => wanted.has(name))
       .map((name) => `${name}-${wanted.get(name)}`);
-    this.show(day ?? 0, part[0]);
+    this.show(day ?? 0, {target: part[0], isSought: text !== null});
   }
 
   dayOf(text) {
@@ -149,6 +160,12 @@ class EpisodeView {
     const isOn = document.body.classList.toggle("true-names");
     byId("true-names").setAttribute("aria-pressed", String(isOn));
   }
+}
+
+/** Whether a day's panel begins on the screen, or below it where nobody looks for the day. */
+function isInSight(panel, isSought) {
+  const {top} = panel.getBoundingClientRect();
+  return top >= 0 && !(isSought && top > MOST_ABOVE * window.innerHeight);
 }
 
 const changes = (values) =>
@@ -226,7 +243,7 @@ function listen(view) {
     },
   });
   for (const [id, act] of Object.entries(press)) byId(id).addEventListener("click", act);
-  byId("scrub").addEventListener("input", () => view.choose(Number(byId("scrub").value)));
+  byId("scrub").addEventListener("input", () => view.point(Number(byId("scrub").value)));
   byId("stocks").hidden = view.stocks.codes.length === 0;
   byId("day-panel").addEventListener("click", (event) => {
     const handle = event.target.closest(".handle[data-code]");
@@ -240,6 +257,7 @@ begin(async () => {
   );
   const view = new EpisodeView(head, texts, closes, paths);
   showHead(view);
+  view.why.show();
   listen(view);
   followAddress(view);
 });

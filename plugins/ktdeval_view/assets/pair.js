@@ -9,26 +9,47 @@ class Pair {
         box,
         episodes.map(({label: name}, at) => el("option", {value: at}, name)),
       );
-      box.value = place;
-      box.addEventListener("change", () => this.choose());
+      box.addEventListener("change", () => this.choose(place));
       return box;
     });
+    const paired = episodes.findIndex(
+      ({window: own}, at) => episodes[this.partner(at)].window === own,
+    );
+    this.choices[0].value = Math.max(paired, 0);
+    this.choices[1].value = this.partner(Math.max(paired, 0));
     byId("differing").addEventListener("change", () => this.list());
   }
 
-  choose() {
+  /** Place of the episode to compare with: the first other one of the same window, if there is one. */
+  partner(place) {
+    const {window: own} = this.episodes[place];
+    const found = this.episodes.findIndex(
+      ({window: other}, at) => at !== place && other === own,
+    );
+    if (found >= 0) return found;
+    return place === 0 ? 1 : 0;
+  }
+
+  /** Another window on the left takes an episode of this window to the right. */
+  choose(side) {
+    const [first, second] = this.choices.map((box) => this.episodes[box.value]);
+    const isPair = first !== second && first.window === second.window;
+    if (side === 0 && !isPair)
+      this.choices[1].value = this.partner(Number(this.choices[0].value));
     const chosen = this.choices.map((box) => box.value);
     history.replaceState(null, "", `#first=${chosen[0]}&second=${chosen[1]}`);
     this.show();
   }
 
-  /** Read the address: `#first=0&second=2`. */
+  /** Read the address: `#first=0&second=2`; without the second, one of the same window. */
   follow() {
     const wanted = new URLSearchParams(location.hash.slice(1));
-    for (const box of this.choices) {
-      const place = wanted.get(box.id);
-      if (this.episodes[place]) box.value = place;
-    }
+    const places = this.choices.map((box) => wanted.get(box.id));
+    places.forEach((place, side) => {
+      if (this.episodes[place]) this.choices[side].value = place;
+    });
+    if (this.episodes[places[0]] && !this.episodes[places[1]])
+      this.choices[1].value = this.partner(Number(places[0]));
     this.show();
   }
 
@@ -71,6 +92,10 @@ class Pair {
     );
     const told = `${whole(differing)} of ${count(this.days.length, "day")} with other decisions, marked below`;
     replace(byId("legend"), links, el("span.quiet", {}, told));
+    replace(
+      byId("sentences"),
+      this.names.map(({sentence}, side) => el("li", {}, el("strong", {}, "AB"[side]), ` ${sentence}`)),
+    );
   }
 
   list() {

@@ -12,6 +12,7 @@ const ROLES = {
   tool: "Tool result",
   assistant: "Earlier reply",
 };
+const SHORT_ANSWER = 300; // letters of a tool's answer that is shown without a fold
 const [LINE, MOST_LINES] = [95, 20]; // letters in a line, and lines of a text that is shown whole
 
 class Talk {
@@ -86,17 +87,24 @@ class Talk {
         body.element,
       );
     }
-    const name = message.role === "tool" ? tools.get(message.tool_call_id) : null;
-    const failure =
-      message.role === "tool" ? member(member(parseJson(text), "error"), "kind") : null;
+    if (message.role === "tool") return this.toolResult(tools.get(message.tool_call_id), text, body);
+    const calls = (message.tool_calls || []).map((call) => this.call(call, null));
+    return this.turn(message.role, ROLES[message.role] || message.role, body, calls);
+  }
+
+  /** What a tool answered: long answers, such as tables, are folded; what failed is not. */
+  toolResult(name, text, body) {
+    const failure = member(member(parseJson(text), "error"), "kind");
     const chip =
       failure && failure.kind === "string" ? el("span.chip.bad", {}, failure.value) : null;
-    const calls = (message.tool_calls || []).map((call) => this.call(call, null));
-    return this.turn(
-      message.role,
-      [name ? `${name} answered` : ROLES[message.role] || message.role, chip],
-      body,
-      calls,
+    const title = name ? `${name} answered` : ROLES.tool;
+    if (chip || text.length <= SHORT_ANSWER) return this.turn("tool", [title, chip], body, null);
+    return el(
+      "details.turn.tool",
+      {open: this.manner.unfolded},
+      el("summary", {}, title, el("small", {}, ` ${count(text.length, "letter")}`)),
+      body.button,
+      body.element,
     );
   }
 

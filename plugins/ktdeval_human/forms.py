@@ -55,7 +55,25 @@ class FormField:
     @property
     def choices(self) -> list[str]:
         """Allowed words; empty if the field accepts any."""
-        return [str(word) for word in self.schema.get("enum") or ()]
+        return _words(self.schema)
+
+    @property
+    def options(self) -> list[str]:
+        """Words among which a page lets a person choose: one, or several if `takes_many`. Empty if
+        any text may be typed.
+        """
+        if self.schema.get("type") == "boolean":
+            return ["yes", "no"]
+        if self.takes_many:
+            return _words(_items(self.schema))
+        return self.choices
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether the field is a list of allowed words, which are typed with commas between."""
+        words = _words(_items(self.schema))
+        is_list = self.schema.get("type") == "array"
+        return is_list and bool(words) and not any("," in word for word in words)
 
     @property
     def hint(self) -> str:
@@ -237,6 +255,10 @@ def _rows_of(name: str, schema: Mapping[str, Any], variants: Sequence[Mapping[st
 
     about = str(schema.get("description") or "")
     return Rows(name, tuple(fields.values()), tuple(forms), about)
+
+
+def _words(schema: Mapping[str, Any]) -> list[str]:
+    return [str(word) for word in schema.get("enum") or ()]
 
 
 def _items(schema: Mapping[str, Any]) -> Mapping[str, Any]:

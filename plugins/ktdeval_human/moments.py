@@ -230,6 +230,7 @@ def _field_json(field: FormField) -> JsonObject:
         "name": field.name,
         "hint": field.hint,
         "required": field.is_required,
-        "choices": list(field.choices),
+        "choices": list(field.options),
+        "many": field.takes_many,
         "is_text": field.schema.get("type") == "string",
     }

@@ -90,6 +90,31 @@ REQUEST = ModelRequest(
     total_steps=9,
     state=STATE,
 )
+HELD = state_of_values(
+    {
+        "day": "day_+3",
+        "positions": {"columns": ["stock_id", "weight"], "rows": [["asset_9", 0.05]]},
+        "candidates": STATE.values["candidates"],
+        "last_step": {"orders": {"columns": ["stock_id", "side"], "rows": [["asset_9", "BUY"]]}},
+    }
+)
+HOLDING = replace(REQUEST, state=HELD)
+CHOOSING = ToolSpec(
+    "compare",
+    "Fields of stocks.",
+    {
+        "type": "object",
+        "properties": {
+            "fields": {
+                "type": "array",
+                "items": {"type": "string", "enum": ["price", "volume", "news"]},
+            },
+            "adjusted": {"type": "boolean"},
+        },
+        "required": ["fields", "adjusted"],
+        "additionalProperties": False,
+    },
+)
 LOOKED_UP = replace(
     REQUEST,
     messages=(
@@ -169,9 +194,24 @@ def order(tab: Any, **fields: str) -> None:
     tab.click("button:has-text('Add order')")
     for name, value in fields.items():
         if name == "side":
-            tab.select_option(f".row [name={name}]", value)
+            tab.check(f".row input[value={value}]")
+        elif name == "stock_id":
+            name_stock(tab, ".row", value)
         else:
             tab.fill(f".row [name={name}]", value)
+
+
+def name_stock(tab: Any, within: str, name: str) -> None:
+    """Choose a stock that the page shows, or type another one."""
+    known = tab.evaluate(
+        f"[...document.querySelectorAll('{within} select[name=stock_id] option')]"
+        ".map(option => option.value)"
+    )
+    if name in known:
+        tab.select_option(f"{within} select[name=stock_id]", name)
+    else:
+        tab.select_option(f"{within} select[name=stock_id]", label="another …")
+        tab.fill(f"{within} input[name=stock_id]", name)
 
 
 @every_screen
@@ -198,7 +238,7 @@ def test_research_then_a_ticket_become_the_acts_of_a_run(session: Reader, page: 
     game, tab = play(session, page, REQUEST, LOOKED_UP)
 
     tab.click("summary:has-text('Snapshot')")
-    tab.fill("details[open] input[name=stock_id]", "asset_7")
+    name_stock(tab, "details[open]", "asset_7")
     tab.click("button:has-text('Look up')")
     wait_until(tab, "document.querySelector('.chart-plot svg')")
     order(tab, stock_id="asset_7", side="BUY", target_weight="5 %", reason="it rises")
@@ -235,6 +275,46 @@ def test_what_is_wrong_in_a_form_is_told_beside_it_and_nothing_is_sent(
     leave(tab, game)
 
 
+def test_a_button_beside_a_candidate_makes_the_order_without_typing_its_name(
+    session: Reader, page: PageDesk
+) -> None:
+    game, tab = play(session, page, HOLDING, width=390)
+    picks = "[...document.querySelectorAll('.pick')].map(one => one.ariaLabel)"
+
+    assert tab.evaluate(picks) == ["Sell asset_9", "Buy asset_9", "Buy asset_7", "Buy asset_8"]
+
+    tab.click("[aria-label='Buy asset_8']")
+    assert tab.evaluate("document.activeElement.name") == "target_weight"
+    tab.keyboard.type("5 %")
+    tab.fill(".row [name=reason]", "it falls")
+    tab.click("[aria-label='Sell asset_9']")
+    tab.keyboard.type("0")
+    tab.fill("fieldset.row:nth-of-type(2) [name=reason]", "enough of it")
+    tab.fill("[name=overall_reason]", "one for another")
+    tab.click("button:has-text('Submit')")
+
+    (done,) = game.done()
+    assert json.loads(done.arguments) == {
+        "orders": [
+            {"stock_id": "asset_8", "side": "BUY", "target_weight": 0.05, "reason": "it falls"},
+            {"stock_id": "asset_9", "side": "SELL", "target_weight": 0, "reason": "enough of it"},
+        ],
+        "overall_reason": "one for another",
+    }
+
+
+def test_lists_and_truth_values_are_ticked_not_typed(session: Reader, page: PageDesk) -> None:
+    game, tab = play(session, page, replace(REQUEST, tools=(CHOOSING, SUBMIT)))
+
+    tab.click("summary:has-text('Compare')")
+    tab.check("input[value=price]")
+    tab.check("input[value=volume]")
+    tab.check("input[value=no]")
+    tab.click("button:has-text('Look up')")
+
+    assert game.done() == [Called("compare", '{"fields": ["price", "volume"], "adjusted": false}')]
+
+
 @pytest.mark.exhaustive
 def test_a_refused_submission_is_told_and_the_ticket_is_still_there(
     session: Reader, page: PageDesk
@@ -246,7 +326,7 @@ def test_a_refused_submission_is_told_and_the_ticket_is_still_there(
     wait_until(tab, "document.querySelector('p.problem')")
 
     assert is_shown(tab, "orders[0]: no stock has this label")
-    assert tab.input_value(".row [name=stock_id]") == "asset_0"
+    assert tab.input_value(".row input[name=stock_id]") == "asset_0"
     tab.click("button:has-text('Remove order 1')")
     tab.click("button:has-text('Hold')")
 

@@ -29,14 +29,21 @@
   };
   const VALUES = {decided_by: {model: "you"}};
   const FOLDED = ["constraints"]; // sections that are the same on every day
+  const PAST = "last_step"; // section of what has become of orders
+  const HELD = "positions"; // part of the titles of holdings
+  const FILLED_IN = "input[type=text], textarea"; // what a picked order leaves to be filled in
   const NAMED = ["stock_id", "asset_id", "symbol"]; // columns whose cells an order can name
   const LONG = 300; // letters of a fact that is folded
   const CHART = 150; // pixels
   const NAMES = "known-names"; // id of the list of what orders can name
+  const OTHER = "\u2026"; // choice of a name that is in no table
+  const MOST_OPTIONS = 6; // choices that are shown at once; more are a list that opens
   let version = -1;
   let step = null;
   let drafts = {}; // texts of the ticket, kept until the step is over
   const openTools = new Set();
+  let known = []; // names that orders can name
+  let ordering = null; // how a name in a table becomes an order; null where there is no such ticket
 
   /** A name of the request in words: "buy_fee_bps" is "Buy fee, bp". */
   function label(name) {
@@ -131,8 +138,47 @@
     }));
     return [
       lines.length ? closesChart(lines) : null,
-      kt.table.plain({caption: title ? titleOf(title) : "table", head, rows}),
+      kt.table.plain({
+        caption: title ? titleOf(title) : "table",
+        head,
+        rows: withPicks(title, columns, rows),
+      }),
     ];
+  }
+
+  /** Rows with a button to order beside each name, unless a name has several rows, as bars have. */
+  function withPicks(title, columns, rows) {
+    const place = columns.findIndex((name) => NAMED.includes(name));
+    const sides = pickedSides(title);
+    if (place < 0 || new Set(rows.map((row) => row[place])).size < rows.length) return rows;
+    const picks = (name) => sides.map((side) => pickButton(name, side));
+    return rows.map((row) =>
+      row.map((text, at) => (at === place ? [text, picks(text)] : text)),
+    );
+  }
+
+  /** Sides of orders that a table's names can have: holdings can be sold, too. */
+  function pickedSides(title) {
+    if (!ordering || title.startsWith(PAST)) return [];
+    const sides = title.includes(HELD) ? ["SELL", "BUY"] : ["BUY"];
+    return sides.filter((side) => ordering.sides.includes(side));
+  }
+
+  const pickButton = (name, side) =>
+    button(optionText(side), () => pick(name, side), {
+      class: "small pick",
+      "aria-label": `${optionText(side)} ${name}`,
+    });
+
+  /** Put an order of a name into the ticket, and go to the first field that is still to be filled. */
+  function pick(name, side) {
+    const rows = (drafts[ordering.tool].rows[ordering.list] ||= []);
+    let place = rows.findIndex((row) => row[ordering.named] === name);
+    if (place < 0) place = rows.push({[ordering.named]: name}) - 1;
+    rows[place].side = side;
+    ordering.form.redraw();
+    const fields = [...ordering.form.querySelectorAll(".row")[place].querySelectorAll(FILLED_IN)];
+    (fields.find((one) => !one.value) || fields[0]).focus();
   }
 
   function sectionOf({title, facts, tables}) {
@@ -155,7 +201,7 @@
   };
 
   /** Names in the tables on the page, for the fields that take one. */
-  function knownNames(moment) {
+  function namesOf(moment) {
     const names = new Set();
     for (const {facts, tables} of [moment, ...moment.results].flatMap(({sections}) => sections)) {
       const listed = facts.filter(([name]) => name === "universe");
@@ -165,46 +211,116 @@
         if (place >= 0) rows.forEach((row) => names.add(row[place]));
       }
     }
-    return el("datalist", {id: NAMES}, [...names].map((value) => el("option", {value})));
+    return [...names];
+  }
+
+  /** How names become orders under a submit tool: its list, its field of a name, its sides. */
+  function orderingOf(tool) {
+    for (const {name: list, fields} of tool ? tool.rows : []) {
+      const named = fields.find(({name}) => NAMED.includes(name));
+      const side = fields.find(({name}) => name === "side");
+      if (named && side) return {tool: tool.name, list, named: named.name, sides: side.choices};
+    }
+    return null;
   }
 
   // -- forms
 
   let numbers = 0;
 
-  function control({name, hint, choices, is_text: isText, required}, texts, place) {
+  /** A choice in words: "BUY" is "Buy". */
+  const optionText = (word) =>
+    word === word.toUpperCase() ? word.charAt(0) + word.slice(1).toLowerCase() : word;
+
+  /** A field of a form under its label, with its hint and what is wrong with it. */
+  function control(given, texts, place) {
     numbers += 1;
+    const {name, hint, required} = given;
     const about = `hint-${numbers}`;
-    const given = texts[name] || "";
-    const set = () => {
-      texts[name] = input.value;
-      input.removeAttribute("aria-invalid");
+    const said = el("div.wrong", {});
+    const whole = el("div", {});
+    const set = (text) => {
+      texts[name] = text;
+      whole.querySelector("[data-place]").removeAttribute("aria-invalid");
       replace(said);
     };
-    const attributes = {
-      name,
-      "data-place": [...place, name].join(" "),
-      "aria-describedby": about,
-      required,
-      input: set,
-    };
-    let input;
-    if (choices.length) {
-      const options = ["", ...choices].map((word) =>
-        el("option", {value: word, selected: word === given}, word || "choose …"),
-      );
-      input = el("select", {...attributes, change: set}, options);
-    } else if (isText && name.includes("reason")) {
-      input = el("textarea", {...attributes, rows: "2"});
-      input.value = given;
-    } else {
-      const list = NAMED.includes(name) ? NAMES : null;
-      input = el("input", {...attributes, type: "text", autocomplete: "off", spellcheck: "false", list});
-      input.value = given;
-    }
-    const said = el("div.wrong", {});
+    const attributes = {"data-place": [...place, name].join(" "), "aria-describedby": about};
     const title = required ? label(name) : `${label(name)} (may be empty)`;
-    return el("div", {}, field(title, input), el("div.hint", {id: about}, said, hint));
+    const part = {...given, id: numbers, title, attributes, set, text: texts[name] || ""};
+    return kt.fill(whole, partOf(part), el("div.hint", {id: about}, said, hint));
+  }
+
+  function partOf(part) {
+    const {name, choices, many, is_text: isText} = part;
+    if (many || (choices.length && choices.length <= MOST_OPTIONS)) return optionsPart(part);
+    if (choices.length) return listPart(part, choices);
+    if (isText && name.includes("reason")) return areaPart(part);
+    return NAMED.includes(name) ? namePart(part) : typedPart(part);
+  }
+
+  /** Few choices, or choices of which several may hold: all are on the page. */
+  function optionsPart({id, title, choices, many, required, attributes, set, text}) {
+    const chosen = new Set(text.split(",").map((word) => word.trim()));
+    const boxes = [];
+    const change = () => set(boxes.filter((box) => box.checked).map((box) => box.value).join(", "));
+    const option = (value, shown) => {
+      const box = el("input", {
+        type: many ? "checkbox" : "radio",
+        name: `option-${id}`,
+        value,
+        checked: value === text || (many && chosen.has(value)),
+        required: required && !many,
+        change,
+      });
+      boxes.push(box);
+      return el("label.tick", {}, box, " ", shown);
+    };
+    const free = many || required ? [] : [["", "none"]];
+    const pairs = [...choices.map((word) => [word, optionText(word)]), ...free];
+    return el(
+      "fieldset.options",
+      {...attributes, role: many ? "group" : "radiogroup", tabindex: "-1"},
+      el("legend", {}, title),
+      pairs.map(([value, shown]) => option(value, shown)),
+    );
+  }
+
+  function listPart({name, title, required, attributes, set, text}, words, more = []) {
+    const pairs = [["", "choose …"], ...words.map((word) => [word, word]), ...more];
+    const list = el(
+      "select",
+      {...attributes, name, required, change: () => set(list.value)},
+      pairs.map(([value, shown]) => el("option", {value, selected: value === text}, shown)),
+    );
+    return field(title, list);
+  }
+
+  /** A name of the tables on the page, or one that is typed. */
+  function namePart(part) {
+    const {text, set} = part;
+    if (!known.length || (text && !known.includes(text))) return typedPart(part);
+    const box = el("div", {});
+    const choose = (name) => {
+      set(name === OTHER ? "" : name);
+      if (name !== OTHER) return;
+      replace(box, typedPart({...part, text: ""}));
+      box.querySelector("input").focus();
+    };
+    return kt.fill(box, listPart({...part, set: choose}, known, [[OTHER, "another …"]]));
+  }
+
+  function areaPart({name, title, required, attributes, set, text}) {
+    const area = el("textarea", {...attributes, name, required, rows: "2", input: () => set(area.value)});
+    area.value = text;
+    return field(title, area);
+  }
+
+  function typedPart({name, title, required, attributes, set, text}) {
+    const list = NAMED.includes(name) ? NAMES : null;
+    const typed = {type: "text", autocomplete: "off", spellcheck: "false", list};
+    const box = el("input", {...attributes, ...typed, name, required, input: () => set(box.value)});
+    box.value = text;
+    return field(title, box);
   }
 
   /** A form; `draft` is {fields: {name: text}, rows: {name: [{name: text}]}}, and is kept up. */
@@ -227,6 +343,7 @@
       );
     };
     draw();
+    form.redraw = draw;
     return form;
   }
 
@@ -309,6 +426,11 @@
     };
     const hasRows = tool.rows.length > 0;
     const [what] = hasRows ? tool.rows.map(({name}) => kt.words(name)) : ["answer"];
+    const form = formOf(tool, draft, (submit) => [
+      send(`Submit ${what}`),
+      hasRows ? button("Hold: change nothing", hold(submit), {class: "small"}) : null,
+    ]);
+    if (ordering) ordering.form = form;
     return section(
       `Your ${what}`,
       el(
@@ -317,10 +439,7 @@
         hasRows ? `Add what you want to change, or hold: without ${what} all stays as it is. ` : null,
         "What is accepted is final for this step. What breaks a rule comes back, to be corrected.",
       ),
-      formOf(tool, draft, (submit) => [
-        send(`Submit ${what}`),
-        hasRows ? button("Hold: change nothing", hold(submit), {class: "small"}) : null,
-      ]),
+      form,
     );
   }
 
@@ -380,6 +499,8 @@
       openTools.clear();
       window.scrollTo(0, 0);
     }
+    known = namesOf(moment);
+    ordering = orderingOf(moment.submit);
     replace(byId("title"), moment.title);
     replace(byId("progress"), progress(moment));
     document.title = `${moment.title} – ktdeval`;
@@ -405,7 +526,8 @@
         button("Leave the run", () => act({leave: true}, null), {class: "small"}),
       ),
     );
-    replace(byId("content"), el("div.desk", {}, left, right), knownNames(moment));
+    const names = el("datalist", {id: NAMES}, known.map((value) => el("option", {value})));
+    replace(byId("content"), el("div.desk", {}, left, right), names);
     byId("content").removeAttribute("aria-busy");
   }
 

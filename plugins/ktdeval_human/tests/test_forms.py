@@ -155,3 +155,42 @@ def test_a_field_says_what_it_takes() -> None:
         "NAME=VALUE with commas between; a value is a number from 0 to 1; Weights to test.;"
         " left out: {}"
     )
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "value"),
+    [
+        ({"type": "string", "enum": ["BUY", "SELL"]}, ["BUY", "SELL"], "BUY"),
+        ({"type": "boolean"}, ["yes", "no"], True),
+        (
+            {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+            ["a", "b"],
+            ["a", "b"],
+        ),
+        ({"type": "array", "items": {"type": "integer", "enum": [5, 20]}}, ["5", "20"], [5, 20]),
+    ],
+)
+def test_allowed_words_are_options_of_which_a_list_takes_several(
+    schema: dict[str, Any], options: list[str], value: Any
+) -> None:
+    (field,) = form_of(one_field(**schema)).fields
+    chosen = options if field.takes_many else options[:1]
+
+    assert field.options == options
+    assert field.read(", ".join(chosen)) == value
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        # words with commas can't be told apart once they are joined
+        {"type": "array", "items": {"type": "string", "enum": ["a, b"]}},
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "number"},
+    ],
+)
+def test_other_fields_are_typed(schema: dict[str, Any]) -> None:
+    (field,) = form_of(one_field(**schema)).fields
+
+    assert not field.takes_many
+    assert field.options == []

@@ -42,7 +42,6 @@ from ktdeval_view.episode_pages import (
     episode_data,
     make_entry,
     make_index_page,
-    return_summary,
 )
 from ktdeval_view.episode_records import (
     EpisodeRecords,
@@ -52,7 +51,13 @@ from ktdeval_view.episode_records import (
     read_episode,
 )
 from ktdeval_view.market_facts import TrueNames, find_names
-from ktdeval_view.pair_pages import PAIR, PairedEpisode, make_pair_page, pair_episode
+from ktdeval_view.pair_pages import (
+    PAIR,
+    PairedEpisode,
+    PairedRun,
+    episodes_beside,
+    make_pair_page,
+)
 from ktdeval_view.run_cards import RunCards
 from ktdeval_view.sample_pages import (
     SampleRecords,
@@ -106,6 +111,12 @@ class ViewOptions(MarketOptions, PluginOptions, JsonOptions):
             "replies"
         ),
     )
+    beside: Path | None = flag(
+        None,
+        type=RunPath(),
+        metavar="RUN",
+        help="another run, whose episodes stand beside this one's on the page of two episodes",
+    )
     #: for a bundle, which has its own index: no episodes of other tasks are read
     no_index: bool = flag(False, help="")
 
@@ -140,8 +151,11 @@ def episodes(run: Path, options: ViewOptions) -> None:
         has_memory=options.memory,
         has_index=not options.no_index,
     )
+    beside = None
+    if options.beside is not None:
+        beside = open_run(options.beside, plugins)
     with work_shown() as tell:
-        files = show.write(out, chosen, tell)
+        files = show.write(out, chosen, tell, beside)
 
     for problem in files.problems:
         warn(problem)
@@ -256,11 +270,18 @@ class RunView:
             self._market = market
             self._days = {str(day) for day in market.days}
 
+        self._paired = PairedRun(run.path.resolve().name, self._cards, self._market)
+
     def write(
-        self, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell = tell_nobody
+        self,
+        out: Path,
+        chosen: Sequence[EpisodeSpec],
+        tell: Tell = tell_nobody,
+        beside: RunFolder | None = None,
     ) -> PageFiles:
         """Write the pages of the chosen episodes, and the index of all episodes. `tell` is called
-        with each episode before its page is made.
+        with each episode before its page is made. The finished episodes of the run `beside` can be
+        compared with those of this one.
 
         Raises StoreError if the folder can't be written, or if it contains an index that this
         command did not make. Raises UsageError if none of the chosen episodes has a finished step.
@@ -270,7 +291,8 @@ class RunView:
             wrap_os_error(f"{out}: can't write", "choose another --out"),
             filling(out, INDEX) as fresh,
         ):
-            return self._write_into(fresh, out, chosen, tell)
+            others = [] if beside is None else self._episodes_beside(beside, out)
+            return self._write_into(fresh, out, chosen, tell, others)
 
     def _write_into(
         self,
@@ -278,9 +300,10 @@ class RunView:
         out: Path,
         chosen: Sequence[EpisodeSpec],
         tell: Tell,
+        others: Sequence[PairedEpisode],
     ) -> PageFiles:
         """Write the pages into the folder `fresh`, whose files are then moved to `out`. That folder
-        may hold pages from an earlier view.
+        may hold pages from an earlier view. `others` are episodes of another run.
         """
         specs = self._run.manifest.specs
         done = self._write_episodes(fresh, out, chosen, tell)
@@ -304,9 +327,10 @@ class RunView:
             first = out / INDEX
             links = done.sheets.links(written)
             pair = ""
-            if len(done.pairs) > 1:
+            pairs = [*done.pairs, *others]
+            if len(pairs) > 1:
                 pair = PAIR
-                text = make_pair_page(self._run, done.pairs, self._redactor)
+                text = make_pair_page(self._run, pairs, self._redactor)
                 size += _write_page(fresh / PAIR, text)
             index = make_index_page(self._run, self._market, entries, links, pair, self._redactor)
             size += _write_page(fresh / INDEX, index)
@@ -315,6 +339,16 @@ class RunView:
         shown = [self._redactor.value(entry) for entry in entries]
         paths = [out / name for name in written]
         return PageFiles(first, pages, size, redacted, shown, paths)
+
+    def _episodes_beside(self, other: RunFolder, out: Path) -> list[PairedEpisode]:
+        name = other.path.resolve().name
+        if name == self._paired.name:
+            name += " (the other)"
+
+        market = self._market
+        if other.manifest.snapshot != self._run.manifest.snapshot:
+            market = None
+        return episodes_beside(other, PairedRun(name, RunCards(other.path), market), out)
 
     def _write_episodes(
         self, fresh: Path, out: Path, chosen: Sequence[EpisodeSpec], tell: Tell
@@ -352,7 +386,7 @@ class RunView:
             if isinstance(records, EpisodeRecords):
                 done.sheets.add(records, path.name if has_page else "")
                 if has_page:
-                    done.pairs.append(self._pair_episode(records, path.name))
+                    done.pairs.append(self._paired.episode(records, path.name))
 
             done.entries[spec.id] = self._entry(records, path.name if has_page else None)
 
@@ -372,11 +406,6 @@ class RunView:
         if isinstance(records, SampleRecords):
             return make_sample_entry(records, page)
         return make_entry(records, self._market, page)
-
-    def _pair_episode(self, records: EpisodeRecords, page: str) -> PairedEpisode:
-        parts = self._cards.return_parts(records)
-        summary = return_summary(records, self._market, parts)
-        return pair_episode(records, page, summary.sentence)
 
     def _match_market(self, records: EpisodeRecords) -> EpisodeRecords:
         """Return the records. If they do not belong to this market, no prices can be shown, so

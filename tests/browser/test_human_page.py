@@ -294,6 +294,7 @@ def test_a_button_beside_a_candidate_makes_the_order_without_typing_its_name(
     tab.click("button:has-text('Submit')")
 
     (done,) = game.done()
+    assert isinstance(done, Called)
     assert json.loads(done.arguments) == {
         "orders": [
             {"stock_id": "asset_8", "side": "BUY", "target_weight": 0.05, "reason": "it falls"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +54,8 @@ def top_of(tab: Any, selector: str) -> float:
 def percent(fraction: float) -> str:
     """A fraction as pages have it."""
     text = f"{100 * fraction:+.2f}".replace("-", "\N{MINUS SIGN}")
+    if not float(text[1:]):
+        text = text[1:]
     return f"{text}\N{NARROW NO-BREAK SPACE}%"
 
 
@@ -74,7 +76,7 @@ def test_a_page_begins_with_its_sentence_and_the_parts_that_add_up(
     assert sum(part["value"] for part in why["parts"]) == pytest.approx(why["total"], abs=1e-9)
     for cells, part in not_empty(zip(table(tab, "Parts"), why["parts"], strict=True)):
         assert cells[0].startswith(part["label"])
-        assert cells[2].startswith(percent(part["value"]).lstrip("+"))
+        assert cells[2].startswith(percent(part["value"]))
 
     assert page_troubles(tab) == []
 
@@ -251,23 +253,7 @@ def test_what_no_asset_explains_is_stated(
 def test_two_episodes_are_of_one_window_unless_another_is_chosen(
     session: Reader, tmp_path: Path, windows: tuple[str, ...], address: str, expected: list[str]
 ) -> None:
-    row = {
-        "decided_on": "2024-01-02",
-        "filled_on": "2024-01-03",
-        "provenance": "model",
-        "failures": {},
-        "nav": 101.0,
-        "orders": [],
-    }
-    episodes = []
-    for number, window in enumerate(windows):
-        days: Any = {"initial_cash": 100.0, "rows": [row]}
-        sentence = f"sentence {number}"
-        episodes.append(PairedEpisode(f"{window} {number}", "a.html", window, sentence, days))
-
-    run: Any = SimpleNamespace(path=tmp_path)
-    page = tmp_path / "pair.html"
-    page.write_text(make_pair_page(run, episodes, EnvironmentRedactor({})))
+    page = pair_page(tmp_path, [("run", "task", window) for window in windows])
     ready = "document.querySelectorAll('#pair-days tbody tr').length > 0"
     tab = session.open(f"{page.as_uri()}#{address}", ready=ready)
     first, second = expected
@@ -282,3 +268,47 @@ def test_two_episodes_are_of_one_window_unless_another_is_chosen(
     partner = [place for place, window in enumerate(windows) if window == windows[1] and place != 1]
     if partner:
         wait_until(tab, f"document.querySelector('#second').value === '{partner[0]}'")
+
+
+def test_an_episode_of_another_run_comes_before_one_of_the_same(
+    session: Reader, tmp_path: Path
+) -> None:
+    episodes = [("mine", "blind", "W1"), ("mine", "blind", "W1"), ("other", "bright", "W1")]
+    page = pair_page(tmp_path, [*episodes, ("other", "blind", "W1"), ("other", "blind", "W2")])
+    tab = session.open(
+        page.as_uri(), ready="document.querySelectorAll('#pair-days tbody tr').length > 0"
+    )
+
+    assert [tab.input_value(name) for name in ("#first", "#second")] == ["0", "3"]
+    assert "other · W1 3" in tab.inner_text("#legend")
+
+
+def pair_page(folder: Path, episodes: Sequence[tuple[str, str, str]]) -> Path:
+    """A page of episodes: the run, task and window of each."""
+    row = {
+        "decided_on": "2024-01-02",
+        "filled_on": "2024-01-03",
+        "provenance": "model",
+        "failures": {},
+        "nav": 101.0,
+        "orders": [],
+    }
+    listed = []
+    for number, (run, task, window) in enumerate(episodes):
+        days: Any = {"initial_cash": 100.0, "rows": [row]}
+        listed.append(
+            PairedEpisode(
+                run=run,
+                task=task,
+                window=window,
+                label=f"{window} {number}",
+                page="a.html",
+                sentence=f"sentence {number}",
+                days=days,
+            )
+        )
+
+    folder_of_run: Any = SimpleNamespace(path=folder)
+    page = folder / "pair.html"
+    page.write_text(make_pair_page(folder_of_run, listed, EnvironmentRedactor({})))
+    return page

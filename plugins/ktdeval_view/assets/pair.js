@@ -2,12 +2,16 @@
 
 class Pair {
   constructor(episodes) {
-    this.episodes = episodes;
+    const isOneRun = new Set(episodes.map(({run}) => run)).size === 1;
+    this.episodes = episodes.map((one) => ({
+      ...one,
+      label: isOneRun ? one.label : `${one.run} · ${one.label}`,
+    }));
     this.choices = ["first", "second"].map((id, place) => {
       const box = byId(id);
       replace(
         box,
-        episodes.map(({label: name}, at) => el("option", {value: at}, name)),
+        this.episodes.map(({label: name}, at) => el("option", {value: at}, name)),
       );
       box.addEventListener("change", () => this.choose(place));
       return box;
@@ -20,14 +24,17 @@ class Pair {
     byId("differing").addEventListener("change", () => this.list());
   }
 
-  /** Place of the episode to compare with: the first other one of the same window, if there is one. */
+  /**
+   * Place of the episode to compare with: another one of the same window where there is one, of the
+   * other run before one of the same, of the same task before another's.
+   */
   partner(place) {
-    const {window: own} = this.episodes[place];
-    const found = this.episodes.findIndex(
-      ({window: other}, at) => at !== place && other === own,
-    );
-    if (found >= 0) return found;
-    return place === 0 ? 1 : 0;
+    const own = this.episodes[place];
+    const nearness = ({window: frame, run, task}) =>
+      4 * (frame === own.window) + 2 * (run !== own.run) + (task === own.task);
+    const others = this.episodes.map((other, at) => [nearness(other), at]);
+    const near = others.filter(([, at]) => at !== place);
+    return near.sort(([one], [other]) => other - one)[0][1];
   }
 
   /** Another window on the left takes an episode of this window to the right. */
@@ -88,7 +95,7 @@ class Pair {
     );
     const differing = this.days.filter(({differs}) => differs).length;
     const links = this.names.map(({label: name, page}, side) =>
-      el(side ? "span.key.benchmark" : "span.key.nav", {}, `${"AB"[side]}: `, el("a", {href: page}, name)),
+      el(side ? "span.key.benchmark" : "span.key.nav", {}, `${"AB"[side]}: `, page ? el("a", {href: page}, name) : name),
     );
     const told = `${whole(differing)} of ${count(this.days.length, "day")} with other decisions, marked below`;
     replace(byId("legend"), links, el("span.quiet", {}, told));
@@ -123,7 +130,7 @@ class Pair {
     const name = this.isDated ? key : `Day ${key}`;
     const links = places.map((day, side) => {
       const {page} = this.names[side];
-      return day < 0 ? null : [" ", el("a", {href: `${page}#day=${day}`}, "AB"[side])];
+      return day < 0 || !page ? null : [" ", el("a", {href: `${page}#day=${day}`}, "AB"[side])];
     });
     const mark = differs ? [" ", el("span.chip.warn", {}, "differs")] : null;
     const head = el("th", {scope: "row", id: `day-${place}`}, name, links, mark);

@@ -17,7 +17,7 @@ function gainBar(value, [low, high]) {
   );
 }
 
-const BAR_HEAD = {text: el("span.unseen", {}, "as a bar")};
+const barHead = () => ({text: el("span.unseen", {}, "as a bar")});
 
 class Why {
   constructor(view) {
@@ -60,7 +60,7 @@ class Why {
 
   table(caption, head, rows) {
     const none = el("tr", {}, el("td.quiet", {colspan: head.length}, "none"));
-    return wideTable({kind: "why", caption, head, rows: rows.length ? rows : [none]});
+    return wideTable({kind: "explained", caption, head, rows: rows.length ? rows : [none]});
   }
 
   parts() {
@@ -73,7 +73,7 @@ class Why {
       rows.push(["not attributed", gainBar(unattributed, scale), this.change(unattributed)]);
     }
     const caption = `Parts of the return, ${percent(total)}`;
-    return this.table(caption, ["part", BAR_HEAD, numberHead("contribution")], rows);
+    return this.table(caption, ["part", barHead(), numberHead("contribution")], rows);
   }
 
   part({label: name, meaning, value, reason, interval}, scale) {
@@ -88,16 +88,16 @@ class Why {
   }
 
   worstDays() {
-    const rows = this.why.worst_days.map(
-      ({day, return: change, benchmark, code, contribution}) => [
-        this.day(day),
+    const {name} = this.view.head.benchmark;
+    const rows = this.why.worst_days.map(({day, return: change, benchmark, code, contribution}) => [
+      this.day(day),
+      [
         this.change(change),
-        benchmark === null ? NONE : this.change(benchmark),
-        code ? [this.stock(code), this.change(contribution)] : NONE,
+        benchmark === null ? null : el("small.quiet", {}, `${name} ${percent(benchmark)}`),
       ],
-    );
-    const heads = [numberHead("return"), numberHead("benchmark"), "largest loss"];
-    return this.table("Worst days", ["day", ...heads], rows);
+      code ? [this.stock(code), this.change(contribution)] : NONE,
+    ]);
+    return this.table("Worst days", ["day", numberHead("return"), "largest loss"], rows);
   }
 
   assets() {
@@ -109,7 +109,7 @@ class Why {
         gainBar(contribution, scale),
         [this.change(contribution), el("small.quiet", {}, this.money(gain))],
       ]);
-    const head = ["asset", BAR_HEAD, numberHead("contribution")];
+    const head = () => ["asset", barHead(), numberHead("contribution")];
     const words =
       `Contributions are gains after costs over the initial cash. ` +
       `${count(others, "other asset")}: ${percent(rest)}. ` +
@@ -117,8 +117,8 @@ class Why {
         ? `Together they are the return, ${percent(this.why.total)}.`
         : `No asset explains ${percent(unexplained)}; with it they are ${percent(this.why.total)}.`);
     return [
-      this.table("Assets that gained most", head, rowsOf(best)),
-      this.table("Assets that lost most", head, rowsOf(worst)),
+      this.table("Assets that gained most", head(), rowsOf(best)),
+      this.table("Assets that lost most", head(), rowsOf(worst)),
       el("p.quiet.across", {}, words),
     ];
   }

@@ -265,6 +265,29 @@ def test_equal_records_give_equal_bytes_and_the_run_is_only_read(runs_folder: Pa
         assert (runs_folder / "again" / path.name).read_bytes() == path.read_bytes()
 
 
+# -- beside another run
+
+
+@pytest.mark.exhaustive
+def test_episodes_of_another_run_can_be_chosen_on_the_page_of_two(
+    runs_folder: Path, tmp_path: Path
+) -> None:
+    view(runs_folder, "bright", "--beside", "seeds", "--out", tmp_path / "pages")
+    page = tmp_path / "pages" / "side-by-side.html"
+    episodes = head_of(page)["episodes"]
+
+    assert [one["run"] for one in episodes] == ["bright", "seeds", "seeds", "seeds"]
+    for one in episodes:
+        assert (page.parent / one["page"]).is_file()
+
+    # The sentence is that of the other run's own page.
+    own = head_of(page.parent / episodes[1]["page"])
+    assert episodes[1]["sentence"] == own["why"]["sentence"]
+
+    done = view(runs_folder, "bright", "--beside", "killed", "--out", tmp_path / "none", code=2)
+    assert "killed: --beside needs a run with a finished trading episode" in error_line(done)
+
+
 # -- secrets
 
 

@@ -85,7 +85,7 @@ class Account:
     def close(self, prices: Mapping[str, int], **fields: Any) -> None:
         """End the day at these prices of a share, in minor units."""
         held = {code: shares for code, shares in sorted(self.shares.items()) if shares}
-        positions = []
+        positions: list[dict[str, Any]] = []
         for code, shares in held.items():
             value = shares * prices[code]
             positions.append(

@@ -23,8 +23,10 @@ from ktdeval.stats.calibration import (
     reliability_points as reliability_points,
 )
 from ktdeval.stats.confidence_set import (
+    ExcessIntervals as ExcessIntervals,
     TieGroups as TieGroups,
     benjamini_hochberg as benjamini_hochberg,
+    excess_intervals as excess_intervals,
     holm as holm,
     tie_groups as tie_groups,
 )

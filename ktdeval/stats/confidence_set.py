@@ -160,20 +160,12 @@ class _StudentisedDifferences:
         centred = _block_means(returns - means, block)
         differences = centred[:, upper] - centred[:, lower]
         drawn, blocks = _resamples(days, block, draws, seed)
-        # This is the standard error of a mean of n / b blocks. Block means vary less about the
-        # sample mean than about the true mean, by a factor (n - b) / n.
-        errors = np.sqrt((differences**2).mean(axis=0) * block / (days - block))
+        errors = _mean_errors(differences, block)
         self.observed = np.zeros((agents, agents))
         # how much better the second agent is
         self.observed[upper, lower] = (means[lower] - means[upper]) / errors
         self.observed[lower, upper] = -self.observed[upper, lower]
-        shift = drawn @ differences / blocks
-        # Götze and Künsch (1996): each resample has its own standard error.
-        own = np.maximum(drawn @ differences**2 / blocks - shift**2, 0.0) / (blocks - 1)
-
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # A resample without variance is no evidence against a difference of any size.
-            self.resampled = np.where(shift == 0, 0.0, np.abs(shift) / np.sqrt(own)).T
+        self.resampled = _studentised_resamples(differences, drawn, blocks).T
 
     def p_values(self, agents: Sequence[int]) -> dict[int, float]:
         """Return the p-value of each of these agents, whose confidence set contains the agent at
@@ -208,6 +200,98 @@ class _StudentisedDifferences:
                 strict=True,
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ExcessIntervals:
+    """Mean daily excess returns of agents over one reference, with simultaneous intervals: all of
+    them contain the true means with probability 1 - level.
+    """
+
+    mean: Array  #: [k] mean excess return a day
+    low: Array  #: [k] ends of the intervals; NaN for an agent without an interval
+    high: Array
+    days: int  #: number of observations
+    level: float
+    reason: str | None = None  #: why no agent has an interval
+
+
+_AGENTS_AT_ONCE = 256  # their resamples are in memory together
+
+
+def excess_intervals(
+    returns: Array, reference: Array, level: float = 0.05, draws: int = DRAWS, seed: int = 0
+) -> ExcessIntervals:
+    """Return mean daily excess returns with simultaneous intervals. `returns`: [days, agents];
+    `reference`: [days].
+
+    The statistic of an agent is its mean excess divided by its standard error, with the resamples
+    of `tie_groups`. The intervals are so wide that in at most `level` of the resamples the largest
+    absolute statistic of all agents is outside (single-step max-t: Romano and Wolf 2005), however
+    the agents depend on each other. For one agent, the interval contains 0 exactly if `tie_groups`
+    ties it with the reference.
+
+    An agent has no interval if its excess is the same every day, or if it differs on so few days
+    that a resample has no variance. Such an agent does not widen the intervals of the others.
+    """
+    days, agents = returns.shape
+    excess = returns - reference[:, None]
+    mean = excess.mean(axis=0)
+    low = np.full(agents, np.nan)
+    high = np.full(agents, np.nan)
+    reason = _excess_problem(excess)
+    if reason is not None:
+        return ExcessIntervals(mean, low, high, days, level, reason)
+
+    block = block_length(days)
+    drawn, blocks = _resamples(days, block, draws, seed)
+    centred = _block_means(excess - mean, block)
+    has_interval = excess.std(axis=0) >= NO_VARIANCE
+    largest = np.zeros(draws)
+    for first in range(0, agents, _AGENTS_AT_ONCE):
+        part = slice(first, first + _AGENTS_AT_ONCE)
+        resampled = _studentised_resamples(centred[:, part], drawn, blocks)
+        has_interval[part] &= np.isfinite(resampled).all(axis=0)
+        of_part = resampled[:, has_interval[part]]
+        largest = np.maximum(largest, of_part.max(axis=1, initial=0.0))
+
+    above = math.floor(level * draws)  # number of resamples that may be above
+    critical = np.sort(largest)[draws - 1 - above]
+    half = critical * _mean_errors(centred, block)
+    low[has_interval] = (mean - half)[has_interval]
+    high[has_interval] = (mean + half)[has_interval]
+    return ExcessIntervals(mean, low, high, days, level)
+
+
+def _excess_problem(excess: Array) -> str | None:
+    days, agents = excess.shape
+    if agents == 0:
+        return "no agent has daily returns"
+    if days < MINIMUM_DAYS:
+        return f"fewer than {MINIMUM_DAYS} days"
+
+    return None if np.isfinite(excess).all() else "a return is missing"
+
+
+def _mean_errors(centred: Array, block: int) -> Array:
+    """Return the standard error of each mean of n / b blocks, from the centred block means, [days,
+    series].
+
+    Block means vary less about the sample mean than about the true mean, by a factor (n - b) / n.
+    """
+    days = len(centred)
+    return np.asarray(np.sqrt((centred**2).mean(axis=0) * block / (days - block)))
+
+
+def _studentised_resamples(centred: Array, drawn: Array, blocks: int) -> Array:
+    """Return the absolute mean of each resample in units of its own standard error, [draws,
+    series] (Götze and Künsch 1996).
+    """
+    shift = drawn @ centred / blocks
+    own = np.maximum(drawn @ centred**2 / blocks - shift**2, 0.0) / (blocks - 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # A resample without variance is no evidence against a difference of any size.
+        return np.where(shift == 0, 0.0, np.abs(shift) / np.sqrt(own))
 
 
 def _block_means(values: Array, block: int) -> Array:

@@ -165,13 +165,13 @@ def _episode_facts(records: EpisodeRecords, around: PageSurroundings) -> dict[st
     mask_note = _MASK_NOTES.get(str(spec.mask), "")
 
     market_name = None
-    benchmark_name = around.no_market
+    shown_name = around.no_market
     if market is not None:
         market_name = market.meta.name
-        benchmark_name = _benchmark_name(market)
+        shown_name = benchmark_name(market)
 
     levels = _levels(records, market)
-    benchmark: dict[str, JsonValue] = {"name": benchmark_name, "levels": None}
+    benchmark: dict[str, JsonValue] = {"name": shown_name, "levels": None}
     if levels is not None:
         benchmark["levels"] = levels.tolist()
 
@@ -195,7 +195,8 @@ def _episode_facts(records: EpisodeRecords, around: PageSurroundings) -> dict[st
     }
 
 
-def _benchmark_name(market: MarketSnapshot) -> str:
+def benchmark_name(market: MarketSnapshot) -> str:
+    """Return the name of a market's benchmark as readers see it."""
     return market.index_names.get(market.meta.benchmark) or market.meta.benchmark or "no index"
 
 
@@ -219,7 +220,7 @@ def return_summary(
     levels = _levels(records, market)
     benchmark = None
     if market is not None and levels is not None and not benchmark_problem(market, levels):
-        benchmark = Benchmark(_benchmark_name(market), levels)
+        benchmark = Benchmark(benchmark_name(market), levels)
 
     is_finished = records.state == "finished"
     return summarise_return(records.ledger, parts, benchmark, is_finished=is_finished)
@@ -421,7 +422,7 @@ def make_index_page(
     if market is not None:
         head["market"] = market.meta.name
         head["synthetic"] = market.meta.synthetic
-        head["benchmark"] = _benchmark_name(market)
+        head["benchmark"] = benchmark_name(market)
 
     data = {"head": pack_value(redactor.value(head))}
     return render(redactor.text(f"{first.model} · {name}"), "index.html", _INDEX_SCRIPTS, data)

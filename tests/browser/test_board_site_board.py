@@ -114,23 +114,76 @@ def test_entrants_of_a_tie_group_show_all_ranks_of_the_group(tab: Any, forged_si
 
 POINTS = """[...document.querySelectorAll('.standings .mark-symbol path')]
   .map((point) => [point.__data__.datum.name, point.__data__.datum.value])"""
+LINES = """[...document.querySelectorAll('.standings .mark-rule line')]
+  .map((line) => line.__data__.datum)
+  .filter(({name}) => name)
+  .map(({name, low, high}) => [name, [low, high]])"""
+BAND = """[...document.querySelectorAll('.standings .mark-rect path')]
+  .map((area) => area.__data__.datum)
+  .map(({low, high}) => [low, high])"""
 PICTURE = "document.querySelector('.standings [data-drawn]')"
+DRAWN = 15
+
+
+def excess_by_name(data: dict[str, Any], reference: str) -> dict[str, list[float | None]]:
+    """Name -> mean daily excess and ends of its interval, as the table's data have them: baselines,
+    and the systems with the highest means.
+    """
+    place = [test["reference"] for test in data["tests"]].index(reference)
+    rows = [row for row in data["rows"] if row["excess"] and row["excess"][place]]
+    systems = [row for row in rows if row["baseline"] is None]
+    systems.sort(key=lambda row: -row["excess"][place][0])
+    shown = systems[:DRAWN] + [row for row in rows if row["baseline"] is not None]
+    return {row["label"]: row["excess"][place] for row in shown}
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_first_screen_has_a_picture_of_the_figures_that_rank(
+def test_the_first_screen_has_a_picture_of_what_its_sentence_tests(
     session: Reader, forged_site: Path, width: int
 ) -> None:
     tab = session.open("index.html", width=width)
     wait_until(tab, PICTURE)
     box = tab.locator(".standings .chart-plot").bounding_box()
     data = read_data(forged_site, ALL)
-    column = data["columns"].index("total_return")
-    ranked = {row["label"]: row["values"][column] for row in data["rows"] if row["ranked"]}
+    expected = excess_by_name(data, "random traders")
+    (test,) = (one for one in data["tests"] if one["reference"] == "random traders")
 
     assert box["y"] < 900, "within the height of a laptop's window"
-    assert dict(tab.evaluate(POINTS)) == ranked
+    assert dict(tab.evaluate(POINTS)) == {name: mean for name, (mean, _, _) in expected.items()}
+    assert dict(tab.evaluate(LINES)) == {
+        name: [low, high] for name, (_, low, high) in expected.items() if low is not None
+    }
+    assert tab.evaluate(BAND) == [test["band"]]
     assert axis_troubles(tab) == []
+
+
+def test_the_sentence_stands_above_its_figures_and_the_picture_says_who_is_drawn(
+    tab: Any, forged_site: Path
+) -> None:
+    wait_until(tab, PICTURE)
+    data = read_data(forged_site, ALL)
+    systems = data["tests"][0]["systems"]
+    baselines = sum(row["baseline"] is not None and bool(row["excess"]) for row in data["rows"])
+    said = tab.inner_text(".standings figcaption")
+    assert tab.inner_text(".verdict") == data["verdict"]
+    assert tab.inner_text(".verdict-figures") == data["verdict_figures"]
+    assert f"{systems} ranked systems and all {baselines} baselines, " in said
+    assert f"simultaneous for all {systems}" in said
+
+
+def test_readers_choose_what_the_picture_compares_with(session: Reader, forged_site: Path) -> None:
+    tab = session.open("index.html")
+    wait_until(tab, PICTURE)
+    data = read_data(forged_site, ALL)
+    index = data["tests"][0]["reference"]
+    tab.select_option("label:has-text('Picture') select", index)
+    wait_until(
+        tab,
+        f"{PICTURE} && document.querySelector('.standings figcaption').textContent.includes('the index')",
+    )
+    expected = excess_by_name(data, index)
+    assert dict(tab.evaluate(POINTS)) == {name: mean for name, (mean, _, _) in expected.items()}
+    assert "against=" in tab.url
 
 
 def test_paper_has_the_picture_of_the_screen(session: Reader) -> None:

@@ -238,6 +238,72 @@ def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_s
     tab.wait_for_selector("text=Best total return over time")
 
 
+MANY = 2_000
+PAGE = 50
+
+
+def repeated(given: list[dict[str, Any]], **named: str) -> list[dict[str, Any]]:
+    """`MANY` values like these, numbered in one text field: name -> text with the number."""
+    ((name, text),) = named.items()
+    return [{**given[at % len(given)], name: text.format(at)} for at in range(MANY)]
+
+
+@pytest.fixture(scope="module")
+def many_site(forged_site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site with two thousand models and systems in its history."""
+
+    def many_events(history: dict[str, Any]) -> dict[str, Any]:
+        events = [event for event in history["events"] if event["system"]]
+        return {**history, "events": repeated(events, system="house/system-{:04}")}
+
+    def many_models(board: dict[str, Any]) -> dict[str, Any]:
+        return {**board, "models": repeated(board["models"], name="house/model-{:04}")}
+
+    folder = tmp_path_factory.mktemp("many") / "site"
+    return changed_site(forged_site, folder, {"history": many_events, "board": many_models})
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("page", "item", "word"),
+    [("model.html", "tbody tr", "model"), ("history.html", ".days > li > ul > li", "system")],
+)
+def test_two_thousand_models_and_events_come_in_pages_with_a_search(
+    chromium: Chromium, many_site: Path, page: str, item: str, word: str, width: int
+) -> None:
+    with watching(chromium, many_site) as session:
+        tab = session.open(page, width=width)
+        seen = set(tab.locator(item).all_inner_texts())
+        assert (len(seen), tab.locator(item).count()) == (PAGE, PAGE)
+        assert tab.inner_text(".pager").strip().startswith(f"Page 1 of {MANY // PAGE}")
+
+        tab.click("text=Next page")
+        wait_until(tab, "location.hash === '#page=2'")
+        assert tab.locator(item).count() == PAGE
+        assert seen.isdisjoint(tab.locator(item).all_inner_texts())
+        assert f"51–100 of {MANY:,}" in tab.inner_text("#content .count")
+
+        tab.fill("#content input[type=search]", f"{word}-1234")
+        wait_until(tab, f"document.querySelectorAll('{item}').length === 1")
+        assert f"house/{word}-1234" in tab.inner_text(item)
+        assert tab.locator(".pager").is_hidden()
+
+        tab.fill("#content input[type=search]", "no such words")
+        wait_until(tab, "document.querySelector('.empty') !== null")
+        again = session.open(f"{page}#page=40&q={word}-1", width=width)
+        assert again.locator(item).count() > 0
+
+
+@needs_browser
+def test_the_list_of_models_leads_to_a_model(session: Reader, forged_site: Path) -> None:
+    tab = session.open("model.html")
+    name = read_data(forged_site, "board")["models"][0]["name"]
+    tab.click("tbody a >> nth=0")
+    wait_until(tab, "document.querySelector('h1').textContent !== 'Model'")
+    assert tab.inner_text("h1") == name
+
+
 @needs_browser
 @pytest.mark.parametrize("page", PAGES)
 def test_markup_in_any_text_is_shown_and_never_run(

@@ -537,6 +537,7 @@ def _reference_row(
         "registration": None,
         "fresh": None,
         "evidence": None,
+        "excess": [],
         "baseline": "benchmark",
         "tier": source.tier,
         "labels": [],

@@ -57,6 +57,22 @@ class Row(EntryFacts, Standing, FigureRow):
     #: the card's evidence on a question registered before its key was drawn; None if the row has no
     #: card
     evidence: EvidenceFacts | None
+    #: mean daily excess over each reference in `Table.tests`: its value and the ends of its
+    #: simultaneous interval; the ends are None for a baseline. None if the row was not tested
+    excess: list[list[float | None] | None]
+
+
+class ReferenceFacts(TypedDict):
+    """Test of all ranked systems against one reference."""
+
+    reference: str  #: name as used in a sentence, such as `random traders`
+    systems: int  #: number of ranked systems tested
+    days: int
+    level: float  #: two-sided level of all intervals together
+    #: mean daily excess of the worst and the best of as many random traders as `systems`, at this
+    #: level; None without random traders or if there is no interval
+    band: list[float | None] | None
+    reason: str | None  #: why there are no intervals
 
 
 class Ties(TypedDict):
@@ -82,6 +98,8 @@ class Table(TypedDict):
     #: sentence that says which systems beat the index and random traders; empty if that can't be
     #: tested
     verdict: str
+    verdict_figures: str  #: figures and intervals of the best tested system; empty without a test
+    tests: list[ReferenceFacts]  #: tests that the verdict states
     ties: Mapping[str, Ties]  #: ties, keyed by `return` and `alpha`
 
 

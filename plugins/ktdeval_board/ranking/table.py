@@ -24,7 +24,7 @@ from ktdeval.values import near_matches
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.board_entries import BoardEntry, LoadedBoard
 from ktdeval_board.ranking import column_texts
-from ktdeval_board.ranking.column_texts import ALPHA
+from ktdeval_board.ranking.column_texts import ALPHA, by_trust
 from ktdeval_board.ranking.daily_summaries import (
     EpisodeDays,
     LoadSeries,
@@ -49,9 +49,9 @@ from ktdeval_board.ranking.fresh_windows import (
     fresh_facts,
     why_not_fresh,
 )
+from ktdeval_board.ranking.mean_tests import ComparedSystems, TableTests, table_tests
 from ktdeval_board.ranking.questions import QuestionEvidence, evidence_of
 from ktdeval_board.ranking.rows import Ranks, Row, Standing, Table, Ties, place_cards
-from ktdeval_board.ranking.verdicts import Reference, verdict
 from ktdeval_board.rules import Division, OpenBook
 
 _FRESH_NOTE = (
@@ -254,6 +254,8 @@ class _DivisionTables:
             "rows": [],
             "notes": [],
             "verdict": "",
+            "verdict_figures": "",
+            "tests": [],
             "ties": {name: _no_ties("there are no submissions") for name in ("return", "alpha")},
         }
         if not self.entries:
@@ -271,11 +273,17 @@ class _DivisionTables:
         rows += reference_rows(
             self.columns, self.windows_of(scope), self.benchmark, self.entries, self.samples
         )
-        notes = [*returns.notes, *alpha.notes, *self._notes(why)]
+        tests = self._test_means(scope, ranks[0])
+        for row in rows:
+            row["excess"] = tests.excess.get(row["card"], [])
+
+        notes = [*returns.notes, *alpha.notes, *tests.notes, *self._notes(why)]
 
         table["rows"] = self._sort_rows(rows, figures)
         table["notes"] = list(dict.fromkeys(notes))
-        table["verdict"] = self._verdict(scope, ranks[0])
+        table["verdict"] = tests.sentence
+        table["verdict_figures"] = tests.figures
+        table["tests"] = tests.facts
         table["ties"] = {"return": returns.ties, "alpha": alpha.ties}
         return table
 
@@ -313,6 +321,7 @@ class _DivisionTables:
                 "registration": entry.card.registration or None,
                 "fresh": self.fresh.get(entry.card_id),
                 "evidence": found.facts,
+                "excess": [],
                 **standing,
                 **cells,
             }
@@ -371,7 +380,7 @@ class _DivisionTables:
         """Test ranked cards for ties. `attribute` names the daily returns in `EpisodeDays` to test,
         and `what` describes them in notes.
         """
-        tested = self._tested_days(scope, ranks, attribute)
+        tested = self._tested_days(scope, ranks, attribute, MAX_TESTED)
         returns = mean_by_day(list(tested.days.values()), attribute)
         groups = tie_groups(returns, self.board.rules.tie_level)
         p: dict[str, float] = {}
@@ -393,9 +402,9 @@ class _DivisionTables:
         # There are no groups if the test could not be made.
         return _TieGroups(dict(zip(tested.days, groups.group or (), strict=False)), ties, notes)
 
-    def _tested_days(self, scope: str, ranks: Ranks, attribute: str) -> _TestedDays:
-        """Return the days of the best ranked cards, over the windows that count for all ranked
-        cards.
+    def _tested_days(self, scope: str, ranks: Ranks, attribute: str, most: int) -> _TestedDays:
+        """Return the days of the best ranked cards, at most `most` of them, over the windows that
+        count for all ranked cards.
         """
         ordered = []
         windows = self.windows_of(scope)
@@ -416,7 +425,7 @@ class _DivisionTables:
             cards = [card_id for _, card_id in sharing]
             whole = dict(self._whole_days(cards, cells, attribute, chosen))
             # Cards that share a rank are included together or not at all.
-            if len(chosen) + len(whole) > MAX_TESTED:
+            if len(chosen) + len(whole) > most:
                 why = f"the best {len(chosen)} were tested"
                 break
 
@@ -424,42 +433,37 @@ class _DivisionTables:
 
         return _TestedDays(windows, chosen, len(ordered) - len(chosen), why)
 
-    def _verdict(self, scope: str, ranks: Ranks) -> str:
-        """Return a sentence on which ranked systems significantly beat the index and random
-        traders.
-        """
+    def _test_means(self, scope: str, ranks: Ranks) -> TableTests:
+        """Test the mean daily returns of all ranked cards against the index and random traders."""
         if self.kind == "scoring":
-            return ""
+            return TableTests()
 
-        tested = self._tested_days(scope, ranks, "returns")
-        days = list(tested.days.values())
-        returns = mean_by_day(days, "returns")
-        labels = [self.labels[card_id] for card_id in tested.days]
-        systems = dict(zip(labels, returns.T, strict=True))
-        references = {
-            f"the index ({self._index_name()})": mean_by_day(days[:1], "benchmark"),
-            "random traders": mean_by_day([self._random_days(tested.windows)], "returns"),
-        }
-        usable = [
-            Reference(name, values[:, 0])
-            for name, values in references.items()
-            if values.size and len(values) == len(returns) and np.isfinite(values).all()
-        ]
-        return verdict(systems, usable, self.board.rules.tie_level)
-
-    def _index_name(self) -> str:
-        return str(column_texts.by_trust(self.entries)[0].trading.snapshot.benchmark_name)
-
-    def _random_days(self, windows: Sequence[str]) -> list[EpisodeDays]:
-        """Return the days of all episodes of the random baselines in these windows."""
-        found: list[EpisodeDays] = []
+        tested = self._tested_days(scope, ranks, "returns", len(self.entries))
+        baselines: dict[str, list[EpisodeDays]] = {}
+        traders: dict[str, list[EpisodeDays]] = {window: [] for window in tested.windows}
         for entry in self.entries:
             facts = self.facts.get(entry.card_id)
-            if entry.baseline is None or entry.baseline.kind != "random" or facts is None:
+            if entry.baseline is None or facts is None:
                 continue
 
-            found += [days for (window, _), days in facts.daily.items() if window in windows]
-        return found
+            for (window, _), days in facts.daily.items():
+                if window not in traders:
+                    continue
+
+                baselines.setdefault(entry.card_id, []).append(days)
+                if entry.baseline.kind == "random":
+                    traders[window].append(days)
+
+        systems = ComparedSystems(
+            labels=self.labels,
+            days=tested.days,
+            left_out=tested.left_out,
+            baselines=baselines,
+            traders=traders,
+            index_name=str(by_trust(self.entries)[0].trading.snapshot.benchmark_name),
+            seeds=len(self.division.seeds),
+        )
+        return table_tests(systems, self.board.rules.tie_level)
 
     def _whole_days(
         self,

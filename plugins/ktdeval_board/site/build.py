@@ -16,6 +16,7 @@ from ktdeval.values import (
     JsonValue,
     cores,
     dumps_canonical,
+    install_command,
     sha256_hex,
     to_object,
     to_plain,
@@ -50,7 +51,10 @@ from ktdeval_board.site.data import (
     standings_of,
 )
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
+from ktdeval_board.site.front import PREVIEW, front_of, preview_svg
 from ktdeval_board.site.return_curves import curves, has_curves
+from ktdeval_pages.rendering import renderer
+from ktdeval_pages.share_pictures import share_png
 
 Progress = Callable[[str], None]
 """Called with a short description of the next build step."""
@@ -111,12 +115,14 @@ def build_site(
             columns.update(scopes["all"]["columns"])
 
         site.add_static(board.rules, columns)
-        for name, page in render_pages(board.rules, columns).items():
+        drawn = _write_preview(board, site, tables)
+        front = front_of(board, tables, drawn.is_there)
+        for name, page in render_pages(board.rules, columns, front).items():
             site.write(name, page)
 
         files, size = site.count()
 
-    notes = tuple(_board_notes(board))
+    notes = (*_board_notes(board), *drawn.notes)
     return BuildReport(out, len(board.entries), len(board.rules.divisions), files, size, notes)
 
 
@@ -323,6 +329,27 @@ def _write_shared(board: LoadedBoard, site: SiteWriter, tables: Tables) -> None:
         to_plain(read_untrusted(path, Imported, most)) for path in board.folder.list_imports()
     ]
     site.put("imported", {"results": imported}, is_plain=True)
+
+
+@dataclass(frozen=True)
+class _Preview:
+    """The picture for link previews."""
+
+    is_there: bool
+    notes: tuple[str, ...] = ()
+
+
+def _write_preview(board: LoadedBoard, site: SiteWriter, tables: Tables) -> _Preview:
+    """Draw the picture for link previews, which only a site with a known address can have."""
+    svg = preview_svg(board, tables) if board.rules.url else None
+    if svg is None:
+        return _Preview(is_there=False)
+    if renderer() is None:
+        why = f"the picture for link previews needs vl-convert: {install_command('report')}"
+        return _Preview(is_there=False, notes=(why,))
+
+    site.write(PREVIEW, share_png(svg))
+    return _Preview(is_there=True)
 
 
 def _board_notes(board: LoadedBoard) -> Iterator[str]:

@@ -16,6 +16,7 @@ from ktdeval.errors import StoreError, os_reason
 from ktdeval.values import JsonValue, dumps_canonical, load_yaml
 from ktdeval_board import templates
 from ktdeval_board.rules import Rules
+from ktdeval_board.site.front import Front
 from ktdeval_board.templates import render
 from ktdeval_pages.assets import (
     charts_script,
@@ -26,6 +27,7 @@ from ktdeval_pages.assets import (
     vendor_files,
 )
 from ktdeval_pages.page_templates import content_security_policy
+from ktdeval_pages.share_pictures import SIZE
 from ktdeval_pages.text_deltas import Delta
 
 MARKER = ".ktdeval-site"
@@ -215,18 +217,23 @@ def _own_assets(pages: Iterable[_Page]) -> set[str]:
     return names
 
 
-def render_pages(rules: Rules, columns: Collection[str] = ()) -> dict[str, str]:
+def render_pages(
+    rules: Rules, columns: Collection[str] = (), front: Front | None = None
+) -> dict[str, str]:
     """Return the HTML of every page, keyed by file name.
 
     The pages have no inline script or style; they load `assets/` and `data/` next to them, from a
     web server or from a folder. `columns` are the names of the figures in the board's tables. A
-    page about a figure that is not among them is omitted.
+    page about a figure that is not among them is omitted. `front`: what the first page says without
+    its scripts, and what all pages say in link previews.
     """
     pages, _ = _pages(rules, columns)
     shared = {
         "rules": rules,
         "pages": pages,
         "policy": CONTENT_SECURITY_POLICY,
+        "front": front or Front((), rules.summary, "", ""),
+        "image_size": SIZE,
         "is_address": rules.contact.startswith("https://"),
         "is_mail": _MAIL.fullmatch(rules.contact) is not None,
     }

@@ -220,6 +220,7 @@
         "intervals",
         "columns",
         "rows",
+        "against",
         ...FILTERS.map(([name]) => name),
       ].map((name) => state.get(name)),
     ].join("\n");
@@ -261,12 +262,31 @@
     );
     replace(parts.empty, emptyWords(rows));
     replace(parts.legend, kt.legend(columns, data, board.metrics));
+    showPicture(sorted, columns);
+  }
+
+  /** What the sentence says in a picture; the figures that rank where it could not be tested. */
+  function showPicture(rows, columns) {
+    const tests = kt.standings.tests(data);
+    const test = testNow(tests);
+    parts.against.element.hidden = tests.length < 2;
+    if (test) {
+      parts.against.options(tests.map(({reference}) => [reference, reference]));
+      parts.against.set(test.reference);
+      kt.standings.means(parts.picture, rows, {test, place: data.tests.indexOf(test)});
+      return;
+    }
+
     const {key} = columns.find((one) => isRanking(one.key)) || {key: division().rank_by};
-    kt.standings(parts.picture, sorted, {
+    kt.standings.figures(parts.picture, rows, {
       column: data.columns.indexOf(key),
       metric: board.metrics[key] || {title: kt.words(key), unit: ""},
     });
   }
+
+  /** The test that is drawn: the chosen one, or the last, which is that of random traders. */
+  const testNow = (tests) =>
+    tests.find(({reference}) => reference === state.get("against")) || tests.at(-1);
 
   function showMore(before, after) {
     state.set({rows: String(after)}, {replace: true});
@@ -327,6 +347,8 @@
       filters: kt.choices.filters(view),
       about: el("p.lead"),
       verdict: el("p.verdict"),
+      figures: el("p.quiet.verdict-figures"),
+      against: state.choice({label: "Picture: over", name: "against"}),
       picture: el("div.standings"),
       count: el("p.count", {role: "status"}),
       notes: el("div"),
@@ -345,7 +367,9 @@
       parts.pickers.element,
       parts.filters.element,
       parts.verdict,
+      parts.figures,
       parts.picture,
+      el("div.bar-row", parts.against.element),
       el("div.count-row", parts.count, actions()),
       parts.table.element,
       parts.empty,
@@ -373,6 +397,7 @@
         el("a", {href: kt.address.task(one.id)}, "About this task"),
       ]);
       replace(parts.verdict, data.verdict);
+      replace(parts.figures, data.verdict_figures);
       replace(parts.notes, kt.legend.notes(one, data));
     }
     parts.pickers.show();

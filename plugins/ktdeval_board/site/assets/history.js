@@ -3,7 +3,6 @@
 
 (() => {
   const {el, replace, state, format, plural, section} = kt;
-  const STEP = 60; // days shown at once
   const LETTER = 6.4; // pixels of a letter in a chart
   const MARGIN = 60; // pixels of a chart beside its days
   const KINDS = kt.values.words.events;
@@ -112,50 +111,61 @@
     return el("li", kt.details([el("strong", system), where, kinds], items));
   }
 
-  function dayItem([date, events], titles) {
-    const systems = new Map();
+  /** What happened, latest first: the events of one system and division on one day are one item. */
+  function itemsOf(events) {
+    const items = new Map();
     for (const event of [...events].reverse()) {
-      const key = event.system ? `${event.division}\n${event.system}` : event.text;
-      systems.set(key, [...(systems.get(key) || []), event]);
+      const what = event.system ? `${event.division}\n${event.system}` : event.text;
+      const key = `${event.date}\n${what}`;
+      if (!items.has(key)) items.set(key, {date: event.date, events: []});
+      items.get(key).events.unshift(event);
     }
-    const items = [...systems.values()].map((own) =>
-      own[0].system ? systemItem(own, titles) : eventItem(own[0]),
+    const ordered = [...items.values()];
+    return ordered.sort((one, other) => (one.date < other.date) - (one.date > other.date));
+  }
+
+  const itemText = ({date, events}) =>
+    [date, ...events.flatMap(({system, division, text}) => [system, division, text])].join(" ");
+
+  function dayItem([date, items], titles) {
+    const shown = items.map(({events}) =>
+      events[0].system ? systemItem(events, titles) : events.map(eventItem),
     );
-    return el("li", el("time", {datetime: date}, date), el("ul", items));
+    return el("li", el("time", {datetime: date}, date), el("ul", shown));
+  }
+
+  function byDay(items) {
+    const days = new Map();
+    for (const item of items) {
+      if (!days.has(item.date)) days.set(item.date, []);
+      days.get(item.date).push(item);
+    }
+    return days;
+  }
+
+  function countItems(items) {
+    const events = items.reduce((sum, item) => sum + item.events.length, 0);
+    return `${plural(events, "event")} on ${plural(byDay(items).size, "day")}`;
   }
 
   function timeline(board, history) {
     const titles = new Map(board.divisions.map(({id}) => [id, kt.words(id)]));
-    const list = el("ol.days");
-    const more = el("p.more");
-    const said = el("p.count", {role: "status"});
-    let shown = STEP;
+    const items = itemsOf(history.events);
+    const list = kt.paged({
+      label: "the timeline",
+      text: itemText,
+      draw: (shown) =>
+        el(
+          "ol.days",
+          [...byDay(shown)].map((day) => dayItem(day, titles)),
+        ),
+      count: countItems,
+    });
 
     function draw() {
       const wanted = new Set(state.list("kind"));
-      const events = history.events.filter((event) => !wanted.size || wanted.has(event.kind));
-      const days = new Map();
-      for (const event of [...events].reverse())
-        days.set(event.date, [...(days.get(event.date) || []), event]);
-      replace(said, `${plural(events.length, "event")} on ${plural(days.size, "day")}`);
-      replace(
-        list,
-        [...days].slice(0, shown).map((day) => dayItem(day, titles)),
-      );
-      replace(
-        more,
-        days.size > shown
-          ? kt.button(
-              "Show more",
-              () => {
-                shown += STEP;
-                draw();
-                list.children[shown - STEP]?.querySelector("a")?.focus();
-              },
-              {class: "small"},
-            )
-          : null,
-      );
+      if (!wanted.size) return list.update(items);
+      return list.update(itemsOf(history.events.filter(({kind}) => wanted.has(kind))));
     }
 
     const present = Object.keys(KINDS).filter((kind) =>
@@ -164,7 +174,7 @@
     const filter = kt.controls.many({
       label: "Events",
       options: present.map((kind) => [kind, KINDS[kind][0]]),
-      onChange: (kinds) => state.set({kind: kinds}),
+      onChange: (kinds) => state.set({kind: kinds, page: ""}),
     });
     const update = () => {
       filter.set(state.list("kind"));
@@ -172,7 +182,7 @@
     };
     update();
     return {
-      element: section("Timeline", el("div.filters", filter.element), said, list, more),
+      element: section("Timeline", el("div.filters", filter.element), list.element),
       update,
     };
   }

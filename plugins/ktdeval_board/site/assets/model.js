@@ -529,7 +529,7 @@ fees=without, day= (see portfolio.js). */
   kt.page(async (main) => {
     const name = kt.state.get("model");
     const board = await kt.load("board");
-    if (!name) return kt.replace(main, choose(board));
+    if (!name) return choose(main, board);
     const model = await kt.load(`model/${kt.modelKey(name)}`);
     kt.byId("title").textContent = name;
     document.title = `${name} · ${board.title}`;
@@ -550,12 +550,25 @@ fees=without, day= (see portfolio.js). */
   });
 
   /** Without a model in the address: all of them. */
-  function choose(board) {
-    return table("Models", board.models, [
+  function choose(main, board) {
+    const models = kt.paged({
+      label: "models",
+      text: ({name, submitter, agents}) => [name, submitter, ...agents].join(" "),
+      draw: modelsTable,
+      count: (found) => plural(found.length, "model"),
+    });
+    const update = () =>
+      kt.state.get("model") ? window.location.reload() : models.update(board.models);
+    kt.replace(main, models.element);
+    kt.state.onChange(update);
+    update();
+  }
+
+  const modelsTable = (models) =>
+    table("Models", models, [
       ["Model", ({name}) => kt.modelLink(name)],
       ["Submitted by", ({submitter}) => submitter],
       ["Agents", ({agents}) => format.list(agents)],
       [right("Cards"), ({cards}) => format.count(cards.length)],
     ]);
-  }
 })();

@@ -38,8 +38,8 @@ from urllib.request import urlopen
 
 import openai
 
-from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
+from ktdeval.calls.records.call_log import CallLog
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, as_remote
 from ktdeval.registry import load_plugins

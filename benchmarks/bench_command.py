@@ -26,7 +26,7 @@ from pathlib import Path
 
 from ktdeval.cli.main import main as ktdeval_main
 from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval_command.sandbox import SandboxError, open_sandbox
+from ktdeval_command.sandboxes.sandbox import SandboxError, open_sandbox
 
 TASK = "blinded_open_research"
 TURNS = 10  # calls of tools in a step: two fewer than the task allows

@@ -31,13 +31,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import ktdeval.harness.step_tools
+import ktdeval.harness.steps.step_tools
 import ktdeval.runner.episodes.episode
 import ktdeval.runner.episodes.episode_execution
 import ktdeval.runner.execution.run
 import ktdeval.runner.records.episode_journal
 from ktdeval.calls.stop_flag import StopSignal
-from ktdeval.harness.action import ActionForm
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.registry import load_plugins
@@ -151,7 +151,7 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
             (ktdeval.runner.execution.run, "run_episode", "episode"),
             (ktdeval.runner.execution.run, "write_cards", "cards"),
             (Bookkeeper, "book", "settle"),
-            (ktdeval.harness.step_tools, "call", "arguments"),
+            (ktdeval.harness.steps.step_tools, "call", "arguments"),
             (ktdeval.runner.records.episode_journal, "encode_canonical", "encode"),
             (Journal, "append", "sync"),
             (RunFolder, "complete", "compact"),

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from played_episodes import PLUGINS
 from scipy.stats import norm, rankdata
 
-from ktdeval.cards.fields.rank_correlation import MAX_SKILL
+from ktdeval.cards.fields.returns.rank_correlation import MAX_SKILL
 from ktdeval.cli.main import main as ktdeval
 from ktdeval.market.snapshots.snapshot import FloatArray, MarketSnapshot
 from ktdeval.market.snapshots.storage import load_snapshot

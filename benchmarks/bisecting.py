@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.chat_messages import CallParams, ModelRequest, Reply
-from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.steps.session_parts import SessionParts
+from ktdeval.harness.steps.step_session import GuardedSession
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.keyless.request_and_reply import Conversation
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.aliases_and_noise import round_significant

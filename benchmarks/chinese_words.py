@@ -2,7 +2,7 @@
 words that meet. No speed.
 
     pip install jieba
-    python benchmarks/chinese_words.py > ktdeval/masking/chinese_words.txt
+    python benchmarks/chinese_words.py > ktdeval/masking/names/chinese_words.txt
 
 Words and their frequency are those of jieba's dictionary (MIT License). Proper names and
 abbreviations are left out: a short name must not be a word because companies are in a dictionary.

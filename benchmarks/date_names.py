@@ -2,7 +2,7 @@
 read. No speed.
 
     pip install babel
-    python benchmarks/date_names.py > ktdeval/masking/date_names.csv
+    python benchmarks/date_names.py > ktdeval/masking/dates/date_names.csv
 
 Names are facts of CLDR, as `babel` ships them (Unicode License V3). English has a table of its own,
 `date_words.csv`, with what is doubtful in it; Chinese, Japanese and Korean count months, which

@@ -25,10 +25,10 @@ from played_episodes import PLUGINS, market_of
 from scipy import stats
 
 from ktdeval.attribution.style_factor_panel import FACTOR_NAMES, factor_panel
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.chat_messages import CallParams
-from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.steps.session_parts import SessionParts
+from ktdeval.harness.steps.step_session import GuardedSession
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard

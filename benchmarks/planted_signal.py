@@ -25,8 +25,8 @@ from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.values import encode_canonical
 from ktdeval_gym.open_task import OpenedTask, TaskChoice
-from ktdeval_gym.policy import Algorithm, read_policy
-from ktdeval_gym.policy_training import PolicyTraining
+from ktdeval_gym.policies.policy import Algorithm, read_policy
+from ktdeval_gym.policies.policy_training import PolicyTraining
 from ktdeval_gym.rl.policy_env import PolicyEnv
 from ktdeval_gym.rl.train import learn, policy_file
 

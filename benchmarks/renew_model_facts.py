@@ -28,10 +28,10 @@ from typing import Any
 from genai_prices.data import providers
 
 from ktdeval.calls import installed_version
-from ktdeval.calls.context_window import listed_context
-from ktdeval.calls.prices import choose_price
+from ktdeval.calls.costs.context_window import listed_context
+from ktdeval.calls.costs.prices import choose_price
 from ktdeval.cards import listed_cutoff
-from ktdeval.cards.fields import listed_cutoffs
+from ktdeval.cards.fields.knowledge import listed_cutoffs
 from ktdeval.values import csv_rows
 from ktdeval_models.remote.base import PRICE_TABLE
 

@@ -33,7 +33,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY / "tests"))
 
-from ktdeval.calls.prompt_size import KINDS, TOKEN_RATES, text_bytes  # noqa: E402
+from ktdeval.calls.costs.prompt_size import KINDS, TOKEN_RATES, text_bytes  # noqa: E402
 from ktdeval.errors import KtdevalError  # noqa: E402
 from ktdeval.harness.chat_messages import ModelRequest, Reply  # noqa: E402
 from ktdeval.runner.episodes.episode import TradingEpisodeRun  # noqa: E402

@@ -15,12 +15,6 @@ from ktdeval.harness.agent import (
     Observation as Observation,
     StepSession as StepSession,
 )
-from ktdeval.harness.arguments import (
-    AssetArg as AssetArg,
-    Bounds as Bounds,
-    DayArg as DayArg,
-    Length as Length,
-)
 from ktdeval.harness.chat_messages import (
     CallParams as CallParams,
     Message as Message,
@@ -31,7 +25,13 @@ from ktdeval.harness.chat_messages import (
     ToolCall as ToolCall,
     ToolSpec as ToolSpec,
 )
-from ktdeval.harness.tool_definition import (
+from ktdeval.harness.tools.arguments import (
+    AssetArg as AssetArg,
+    Bounds as Bounds,
+    DayArg as DayArg,
+    Length as Length,
+)
+from ktdeval.harness.tools.tool_definition import (
     Refusal as Refusal,
     Tool as Tool,
     tool as tool,
@@ -66,7 +66,7 @@ from ktdeval.task_api.trading_task import Scene as Scene, Task as Task
 from ktdeval.task_api.traits import TaskTraits as TaskTraits
 from ktdeval.trading.ledger import Ledger as Ledger
 from ktdeval.trading.types import Order as Order, TradingConfig as TradingConfig
-from ktdeval.values.config_options import option as option
+from ktdeval.values.options.config_options import option as option
 from ktdeval.values.seeds import derive_seed as derive_seed
 from ktdeval_raw_markets.assembly import assemble as assemble
 from ktdeval_raw_markets.sources.raw_tables import RawMarket as RawMarket

@@ -23,9 +23,9 @@ from ktdeval.attribution.style_factors import MONTH, standardise, trailing_count
 from ktdeval.errors import DataError
 from ktdeval.market.rules.own_sessions import session_groups
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.files import csv_rows
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.disk.files import csv_rows
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.options.config_options import near_matches
 
 NoteKind = Literal[
     "missing_exposure",

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from ktdeval.errors import DataError
 from ktdeval.market.rules.own_sessions import SessionGroup, session_groups
 from ktdeval.market.snapshots.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
-from ktdeval.values.files import csv_rows
+from ktdeval.values.disk.files import csv_rows
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:

@@ -6,9 +6,9 @@ import socket
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from ktdeval.calls.http_errors import one_line
+from ktdeval.calls.failures.http_errors import one_line
 from ktdeval.errors import ConfigError, os_reason
-from ktdeval.values.secret_free_addresses import secret_in
+from ktdeval.values.requests.secret_free_addresses import secret_in
 
 _PATIENCE_S = 3.0
 _PORTS = {"http": 80, "https": 443}

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from ktdeval.calls.concurrency_limit import FairQueue
-from ktdeval.calls.prices import Price
-from ktdeval.calls.record import Spent
+from ktdeval.calls.costs.prices import Price
+from ktdeval.calls.records.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
 from ktdeval.harness.call_params import MAX_REPLY_TOKENS
 from ktdeval.harness.chat_messages import ModelRequest, Usage
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000

@@ -13,16 +13,17 @@ from dataclasses import dataclass, replace
 from msgspec import structs
 
 from ktdeval.calls.budget import Allowance, Budget, Reservation
-from ktdeval.calls.call_log import CallLog, ResumedCounts
 from ktdeval.calls.concurrency_limit import CallSlot, ProviderLimiter
-from ktdeval.calls.context_refusals import ContextExceeded
-from ktdeval.calls.context_window import ContextWindow, given_context, stated_context
-from ktdeval.calls.first_notices import FirstNotices
-from ktdeval.calls.http_errors import ParameterRefused
-from ktdeval.calls.outages import check_outage
+from ktdeval.calls.costs.context_window import ContextWindow, given_context, stated_context
+from ktdeval.calls.costs.prices import Price
+from ktdeval.calls.failures.context_refusals import ContextExceeded
+from ktdeval.calls.failures.first_notices import FirstNotices
+from ktdeval.calls.failures.http_errors import ParameterRefused
+from ktdeval.calls.failures.outages import check_outage
+from ktdeval.calls.failures.retry import Notify, OtherServer, RetryPolicy, first_contacts
 from ktdeval.calls.pending_call import CallSource, PendingCall, Watch, watch_nothing
-from ktdeval.calls.prices import Price
-from ktdeval.calls.record import (
+from ktdeval.calls.records.call_log import CallLog, ResumedCounts
+from ktdeval.calls.records.record import (
     ANSWERED,
     BATCHED,
     CACHED,
@@ -34,13 +35,12 @@ from ktdeval.calls.record import (
     request_key,
     tool_texts,
 )
-from ktdeval.calls.retry import Notify, OtherServer, RetryPolicy, first_contacts
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.chat_messages import ModelRequest, RemoteModel, Reply, Usage, sound
 from ktdeval.secrets.redaction import hide_keys
-from ktdeval.values.rollback import undone_on_error
+from ktdeval.values.disk.rollback import undone_on_error
 
 #: failures that mean that there are too many concurrent calls
 _THROTTLING = frozenset({"rate_limited", "overloaded"})

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktdeval.values.rollback import undone_on_error
+from ktdeval.values.disk.rollback import undone_on_error
 
 _LOOK_AGAIN_S = 0.1  # maximum seconds until the thread at the head checks whether the run continues
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ktdeval.calls.call_log import CallPosition
-from ktdeval.calls.prompt_size import PromptBytes, prompt_bytes
-from ktdeval.calls.record import KEY_DIGITS, CallRecord
-from ktdeval.calls.retry import Notify
+from ktdeval.calls.costs.prompt_size import PromptBytes, prompt_bytes
+from ktdeval.calls.failures.retry import Notify
+from ktdeval.calls.records.call_log import CallPosition
+from ktdeval.calls.records.record import KEY_DIGITS, CallRecord
 from ktdeval.calls.stop_flag import Fence, no_fence
 from ktdeval.harness.chat_messages import ModelRequest, Reply
 

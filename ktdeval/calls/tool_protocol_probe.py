@@ -27,11 +27,11 @@ from ktdeval.harness.chat_messages import (
     ToolProtocol,
     ToolSpec,
 )
-from ktdeval.harness.tool_protocols import decode, encode
+from ktdeval.harness.tools.tool_protocols import decode, encode
 from ktdeval.harness.traits import model_traits
 from ktdeval.masking.text_truncation import shorten
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.documents.yamlio import load_yaml
 
 #: makes one model call with retries; raises ModelError if the call failed after all retries
 Ask = Callable[[ModelRequest], Reply]

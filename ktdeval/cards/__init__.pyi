@@ -44,15 +44,15 @@ from ktdeval.cards.fields.base_types import (
     Time as Time,
     decode_strict as decode_strict,
 )
-from ktdeval.cards.fields.calls import Calls as Calls
 from ktdeval.cards.fields.card_inputs import CardInputs as CardInputs
-from ktdeval.cards.fields.cost import (
-    PriceEntry as PriceEntry,
-    card_prices as card_prices,
-    episode_cost as episode_cost,
-)
 from ktdeval.cards.fields.coverage import MIN_DECIDED_PERCENT as MIN_DECIDED_PERCENT
-from ktdeval.cards.fields.cutoff import (
+from ktdeval.cards.fields.episode_parts import (
+    Finished as Finished,
+    MissingEpisode as MissingEpisode,
+    UsageCounts as UsageCounts,
+)
+from ktdeval.cards.fields.episodes import plan_of as plan_of
+from ktdeval.cards.fields.knowledge.cutoff import (
     SEEN as SEEN,
     SPANS as SPANS,
     STATES as STATES,
@@ -63,19 +63,25 @@ from ktdeval.cards.fields.cutoff import (
     sides as sides,
     window_words as window_words,
 )
-from ktdeval.cards.fields.deciders import (
+from ktdeval.cards.fields.knowledge.deciders import (
     foreign_reason as foreign_reason,
     is_not_isolated as is_not_isolated,
     knowledge_of as knowledge_of,
     unranked_reasons as unranked_reasons,
 )
-from ktdeval.cards.fields.episode_parts import (
-    Finished as Finished,
-    MissingEpisode as MissingEpisode,
-    UsageCounts as UsageCounts,
+from ktdeval.cards.fields.knowledge.listed_cutoffs import (
+    listed_cutoff as listed_cutoff,
+    listed_days as listed_days,
+    parse_cutoff as parse_cutoff,
+    parse_cutoff_or_state as parse_cutoff_or_state,
 )
-from ktdeval.cards.fields.episodes import plan_of as plan_of
-from ktdeval.cards.fields.fact_types import (
+from ktdeval.cards.fields.knowledge.rank_eligibility import (
+    NEVER_TRADED as NEVER_TRADED,
+    OWN_KEY_ALONE as OWN_KEY_ALONE,
+    could_know_reasons as could_know_reasons,
+)
+from ktdeval.cards.fields.knowledge.warning_labels import hides_something as hides_something
+from ktdeval.cards.fields.origin.fact_types import (
     COULD_HAVE_BROUGHT as COULD_HAVE_BROUGHT,
     COULD_LOOK_UP as COULD_LOOK_UP,
     NO_ATTACHMENT as NO_ATTACHMENT,
@@ -87,13 +93,24 @@ from ktdeval.cards.fields.fact_types import (
     Pluggable as Pluggable,
     SnapshotPart as SnapshotPart,
 )
-from ktdeval.cards.fields.listed_cutoffs import (
-    listed_cutoff as listed_cutoff,
-    listed_days as listed_days,
-    parse_cutoff as parse_cutoff,
-    parse_cutoff_or_state as parse_cutoff_or_state,
+from ktdeval.cards.fields.origin.plan import (
+    gather_snapshot as gather_snapshot,
+    with_args as with_args,
 )
-from ktdeval.cards.fields.medians import (
+from ktdeval.cards.fields.origin.provenance import made_at as made_at
+from ktdeval.cards.fields.origin.recorded_facts import rests_on as rests_on
+from ktdeval.cards.fields.origin.task import (
+    NEVER_RANKED as NEVER_RANKED,
+    TRANSPLANTED as TRANSPLANTED,
+)
+from ktdeval.cards.fields.replies.calls import Calls as Calls
+from ktdeval.cards.fields.replies.cost import (
+    PriceEntry as PriceEntry,
+    card_prices as card_prices,
+    episode_cost as episode_cost,
+)
+from ktdeval.cards.fields.replies.served import served_words as served_words
+from ktdeval.cards.fields.returns.medians import (
     QUARTILES as QUARTILES,
     EpisodeMetric as EpisodeMetric,
     Interval as Interval,
@@ -101,21 +118,13 @@ from ktdeval.cards.fields.medians import (
     Quartiles as Quartiles,
     spread_of as spread_of,
 )
-from ktdeval.cards.fields.metrics import MetricLine as MetricLine, compute_metric as compute_metric
-from ktdeval.cards.fields.plan import gather_snapshot as gather_snapshot, with_args as with_args
-from ktdeval.cards.fields.provenance import made_at as made_at
-from ktdeval.cards.fields.rank_correlation import correlation_words as correlation_words
-from ktdeval.cards.fields.rank_eligibility import (
-    NEVER_TRADED as NEVER_TRADED,
-    OWN_KEY_ALONE as OWN_KEY_ALONE,
-    could_know_reasons as could_know_reasons,
+from ktdeval.cards.fields.returns.metrics import (
+    MetricLine as MetricLine,
+    compute_metric as compute_metric,
 )
-from ktdeval.cards.fields.recorded_facts import rests_on as rests_on
+from ktdeval.cards.fields.returns.rank_correlation import correlation_words as correlation_words
 from ktdeval.cards.fields.scores import recorded_as as recorded_as
-from ktdeval.cards.fields.served import served_words as served_words
-from ktdeval.cards.fields.task import NEVER_RANKED as NEVER_RANKED, TRANSPLANTED as TRANSPLANTED
 from ktdeval.cards.fields.units import is_fraction as is_fraction, unit_word as unit_word
-from ktdeval.cards.fields.warning_labels import hides_something as hides_something
 from ktdeval.cards.fields.words import (
     card_words as card_words,
     label_word as label_word,

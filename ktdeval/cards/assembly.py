@@ -21,10 +21,10 @@ from ktdeval.cards.fields.card_inputs import (
     scoring_sources,
     trading_sources,
 )
-from ktdeval.cards.fields.fact_types import Definition
-from ktdeval.cards.fields.metrics import define_metrics
-from ktdeval.cards.fields.recorded_facts import DerivationBasis, ScoringFacts, TradingFacts
-from ktdeval.cards.fields.task import is_identifiable_by_prices
+from ktdeval.cards.fields.origin.fact_types import Definition
+from ktdeval.cards.fields.origin.recorded_facts import DerivationBasis, ScoringFacts, TradingFacts
+from ktdeval.cards.fields.origin.task import is_identifiable_by_prices
+from ktdeval.cards.fields.returns.metrics import define_metrics
 from ktdeval.cards.fields.words import field_label, read_words
 from ktdeval.cards.recomputation_diff import BY_PRICES
 from ktdeval.cards.table_types import Row

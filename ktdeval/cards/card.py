@@ -1,5 +1,5 @@
 """Result cards as typed values, with one class for each kind of evaluation. A card contains the
-facts recorded by a run (`ktdeval.cards.fields.recorded_facts`) and the fields derived from those
+facts recorded by a run (`ktdeval.cards.fields.origin.recorded_facts`) and the fields derived from those
 facts. Its JSON Schema is generated from its class.
 """
 
@@ -10,9 +10,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType, field
 
 from ktdeval.cards.failure_words import failure_words
-from ktdeval.cards.fields.attribution import Attribution
 from ktdeval.cards.fields.base_types import Counts, Name
-from ktdeval.cards.fields.cost import TokenCost, TradingCost
 from ktdeval.cards.fields.coverage import Coverage
 from ktdeval.cards.fields.episode_parts import (
     Decisions,
@@ -21,18 +19,20 @@ from ktdeval.cards.fields.episode_parts import (
     TradingEpisode as TradingEpisode,
     UsageCounts,
 )
-from ktdeval.cards.fields.fact_types import ScoreLine as ScoreLine
-from ktdeval.cards.fields.metrics import MetricLine
-from ktdeval.cards.fields.plan import TargetTaskPart
-from ktdeval.cards.fields.rank_eligibility import Rankable
-from ktdeval.cards.fields.recorded_facts import (
+from ktdeval.cards.fields.knowledge.rank_eligibility import Rankable
+from ktdeval.cards.fields.knowledge.warning_labels import Label, TradingLabel
+from ktdeval.cards.fields.origin.fact_types import ScoreLine as ScoreLine
+from ktdeval.cards.fields.origin.plan import TargetTaskPart
+from ktdeval.cards.fields.origin.recorded_facts import (
     Card as Card,
     Evaluation as Evaluation,
     ScoringFacts,
     TradingFacts,
 )
-from ktdeval.cards.fields.roles import RoleCost
-from ktdeval.cards.fields.warning_labels import Label, TradingLabel
+from ktdeval.cards.fields.replies.cost import TokenCost, TradingCost
+from ktdeval.cards.fields.replies.roles import RoleCost
+from ktdeval.cards.fields.returns.attribution import Attribution
+from ktdeval.cards.fields.returns.metrics import MetricLine
 from ktdeval.cards.short_text import (
     card_text,
     headline_metrics,

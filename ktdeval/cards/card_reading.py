@@ -17,8 +17,8 @@ from jsonschema.exceptions import ValidationError
 from ktdeval.cards.assembly import card_problems, derive_fields, with_label_of_task
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.fields.base_types import Problem, strict_json
-from ktdeval.cards.fields.certificate import ATTACHED as ATTACHED, NOTHING_HIDDEN
-from ktdeval.cards.fields.fact_types import NO_ATTACHMENT, Attachment
+from ktdeval.cards.fields.knowledge.certificate import ATTACHED as ATTACHED, NOTHING_HIDDEN
+from ktdeval.cards.fields.origin.fact_types import NO_ATTACHMENT, Attachment
 from ktdeval.cards.json_paths import JsonPath, line_of, path_text
 from ktdeval.cards.recomputation_diff import first_difference, is_same_json
 from ktdeval.cards.reports import scoring_report, trading_report
@@ -26,18 +26,18 @@ from ktdeval.cards.schema import SCHEMA_FOLDER
 from ktdeval.cards.table_types import Report
 from ktdeval.errors import CardError, UsageError, wrap_os_error
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
-from ktdeval.values.config_options import near_matches, user_path
-from ktdeval.values.file_signatures import SIGNATURE_BYTES, other_kind
-from ktdeval.values.files import read_plain
-from ktdeval.values.format_versions import check_stated
-from ktdeval.values.strict_json import (
+from ktdeval.values.disk.file_signatures import SIGNATURE_BYTES, other_kind
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.format_versions import check_stated
+from ktdeval.values.documents.strict_json import (
     MAX_LEVELS,
     JsonValue,
     dumps_canonical,
     dumps_pretty,
     loads_untrusted,
 )
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values.documents.typed_json import from_plain
+from ktdeval.values.options.config_options import near_matches, user_path
 
 SomeCard = TypeVar("SomeCard", bound=Card)
 

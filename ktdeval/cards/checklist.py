@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from ktdeval.errors import UsageError
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.yamlio import load_yaml
+from ktdeval.values.options.config_options import near_matches
 
 _FOLDER = Path(__file__).with_name("checklists")
 _MAX_PARTS = 6  #: maximum number of elements printed for a list or object

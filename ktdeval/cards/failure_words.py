@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ktdeval.cards.fields.episode_parts import Decisions, Finished, Orders
-from ktdeval.cards.fields.roles import episode_turns
+from ktdeval.cards.fields.replies.roles import episode_turns
 from ktdeval.cards.fields.words import read_words
 from ktdeval.cards.table_types import count, tally
-from ktdeval.harness.step_record import SILENT_ROLE
+from ktdeval.harness.steps.step_record import SILENT_ROLE
 
 
 def failure_words(

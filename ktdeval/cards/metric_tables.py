@@ -9,8 +9,8 @@ from typing import Any
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.episode_parts import TradingEpisode
-from ktdeval.cards.fields.fact_types import ScoreLine
-from ktdeval.cards.fields.metrics import MetricLine
+from ktdeval.cards.fields.origin.fact_types import ScoreLine
+from ktdeval.cards.fields.returns.metrics import MetricLine
 from ktdeval.cards.fields.units import figure_text, unit_word
 from ktdeval.cards.fields.words import metric_word
 from ktdeval.cards.short_records import shown_metrics

@@ -15,8 +15,8 @@ import msgspec
 from ktdeval.cards.json_paths import JsonPath, line_of, path_text
 from ktdeval.stats.data_limits import ONE_DAY
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values.documents.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.documents.typed_json import to_plain
 
 #: Card fields that may differ between two equal runs, and that comparisons therefore skip
 UNVERIFIED = frozenset({"provenance"})

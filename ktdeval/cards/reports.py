@@ -9,12 +9,12 @@ from msgspec import UnsetType
 from ktdeval.cards.assembly import AnyCard, card_rows
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.claims import account_claims, memory_claim
-from ktdeval.cards.fields.cost import uncounted_tokens as unpaid_words
 from ktdeval.cards.fields.episode_parts import TradingEpisode
 from ktdeval.cards.fields.episodes import missing_notes
-from ktdeval.cards.fields.fact_types import ScoreLine
-from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
-from ktdeval.cards.fields.metrics import MetricLine
+from ktdeval.cards.fields.origin.fact_types import ScoreLine
+from ktdeval.cards.fields.replies.cost import uncounted_tokens as unpaid_words
+from ktdeval.cards.fields.returns.medians import EpisodeMetric, Interval, Line, aggregate
+from ktdeval.cards.fields.returns.metrics import MetricLine
 from ktdeval.cards.fields.units import is_fraction
 from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.metric_tables import (

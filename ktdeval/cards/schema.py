@@ -15,9 +15,9 @@ import msgspec
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.fields.base_types import Figure
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import json_schema
+from ktdeval.values.disk.files import write_atomic
+from ktdeval.values.documents.strict_json import dumps_pretty
+from ktdeval.values.documents.typed_json import json_schema
 
 SCHEMA_FOLDER = Path(__file__).with_name("schema")
 # File names under `schema/`, each with the type that it describes and the type's name in the schema

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.fields.episode_parts import TradingEpisode
-from ktdeval.cards.fields.medians import EpisodeMetric
-from ktdeval.cards.fields.metrics import MetricLine
+from ktdeval.cards.fields.returns.medians import EpisodeMetric
+from ktdeval.cards.fields.returns.metrics import MetricLine
 from ktdeval.stats.data_limits import annualisation_problem, yearly_return_problem
 
 _OF_SHARPE = frozenset({"psr", "min_track_record"})  #: what follows from a Sharpe ratio

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ktdeval.cards.fields.coverage import Coverage
-from ktdeval.cards.fields.fact_types import ScoreLine
-from ktdeval.cards.fields.medians import spread_of
-from ktdeval.cards.fields.metrics import MetricLine
-from ktdeval.cards.fields.rank_eligibility import Rankable
-from ktdeval.cards.fields.recorded_facts import AnyFacts, TradingFacts
+from ktdeval.cards.fields.knowledge.rank_eligibility import Rankable
+from ktdeval.cards.fields.origin.fact_types import ScoreLine
+from ktdeval.cards.fields.origin.recorded_facts import AnyFacts, TradingFacts
+from ktdeval.cards.fields.returns.medians import spread_of
+from ktdeval.cards.fields.returns.metrics import MetricLine
 from ktdeval.cards.fields.units import figure_text, unit_word
 from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.table_types import clean, count, percent

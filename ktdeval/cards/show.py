@@ -15,7 +15,7 @@ from rich.text import Text
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.card_reading import card_kinds
 from ktdeval.cards.claims import account_claims
-from ktdeval.cards.fields.rank_eligibility import MAY_BE_RANKED
+from ktdeval.cards.fields.knowledge.rank_eligibility import MAY_BE_RANKED
 from ktdeval.cards.metric_tables import columns_of
 from ktdeval.cards.narrow_tables import column_widths, fit_grid, indent_of
 from ktdeval.cards.reports import figure_notes, figures_differ_in, scoring_summary, trading_summary

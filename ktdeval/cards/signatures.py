@@ -19,10 +19,10 @@ from msgspec import Meta, field
 from ktdeval.cards.fields.base_types import Sha256
 from ktdeval.cards.signing_keys import PrivateKey, PublicKey
 from ktdeval.errors import SignatureError, wrap_os_error
-from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.disk.files import read_plain, write_atomic
+from ktdeval.values.documents.strict_json import loads_untrusted
+from ktdeval.values.documents.typed_json import Value, encode_canonical, from_plain
 from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import loads_untrusted
-from ktdeval.values.typed_json import Value, encode_canonical, from_plain
 
 SUFFIX = ".sig"  #: suffix of signature files, appended to the full name of the signed file
 MAX_BYTES = 65_536  #: maximum size of a signature file

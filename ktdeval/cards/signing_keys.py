@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktdeval.errors import SignatureError, StoreError, UsageError, wrap_os_error
-from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.disk.files import read_plain, write_atomic
 from ktdeval.values.hashes import sha256_hex
 from ktdeval.values.installation import import_problem, install_command
 

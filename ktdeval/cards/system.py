@@ -14,13 +14,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ktdeval.cards.fields.episodes import plan_of
-from ktdeval.cards.fields.recorded_facts import Evaluation
+from ktdeval.cards.fields.origin.recorded_facts import Evaluation
 from ktdeval.errors import UsageError
 from ktdeval.harness.call_params import without_transport
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel
-from ktdeval.values.config_options import near_matches
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import encode_canonical
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.typed_json import encode_canonical
+from ktdeval.values.options.config_options import near_matches
 
 #: Setting names with their values as canonical JSON, sorted by name: a hashable mapping
 Settings = tuple[tuple[str, str], ...]

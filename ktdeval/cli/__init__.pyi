@@ -3,12 +3,7 @@ JSON for the terminal.
 """
 
 from ktdeval.cli.amounts import capital_of as capital_of
-from ktdeval.cli.completers import (
-    complete_data as complete_data,
-    complete_names as complete_names,
-    complete_words as complete_words,
-)
-from ktdeval.cli.examples import example as example
+from ktdeval.cli.cards.signing import passphrase_of_key as passphrase_of_key
 from ktdeval.cli.forked_command import (
     CommandStreams as CommandStreams,
     ForkedCall as ForkedCall,
@@ -20,6 +15,12 @@ from ktdeval.cli.groups import (
     LazyGroup as LazyGroup,
     load_command as load_command,
 )
+from ktdeval.cli.help.completers import (
+    complete_data as complete_data,
+    complete_names as complete_names,
+    complete_words as complete_words,
+)
+from ktdeval.cli.help.examples import example as example
 from ktdeval.cli.listing import spec_json as spec_json
 from ktdeval.cli.options import (
     WORDS as WORDS,
@@ -52,7 +53,6 @@ from ktdeval.cli.run import (
     run_shown as run_shown,
 )
 from ktdeval.cli.signal_handlers import handle_signals as handle_signals
-from ktdeval.cli.signing import passphrase_of_key as passphrase_of_key
 from ktdeval.cli.terminal_tables import (
     grid_lines as grid_lines,
     line_width as line_width,

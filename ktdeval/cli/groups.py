@@ -11,11 +11,11 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from ktdeval.cli.examples import example
+from ktdeval.cli.help.examples import example
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.registry.plugin_registry import Plugins, hint
-from ktdeval.values.config_options import near_matches
 from ktdeval.values.installation import import_problem, install_command
+from ktdeval.values.options.config_options import near_matches
 
 
 class LazyCommand(click.Command):

@@ -13,9 +13,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from ktdeval.cli.command_tree import all_commands, by_title
-from ktdeval.cli.completers import complete_names
-from ktdeval.cli.examples import example
 from ktdeval.cli.families import WIDTH, family_lines, model_family_lines
+from ktdeval.cli.help.completers import complete_names
+from ktdeval.cli.help.examples import example
 from ktdeval.cli.options import (
     JsonOptions,
     PluginOptions,
@@ -35,9 +35,9 @@ from ktdeval.errors import UsageError
 from ktdeval.hookspecs import Spec
 from ktdeval.registry.discovery import find_entry_points
 from ktdeval.registry.plugin_registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
-from ktdeval.values.config_options import near_matches, to_mapping
-from ktdeval.values.files import csv_rows
-from ktdeval.values.strict_json import plain
+from ktdeval.values.disk.files import csv_rows
+from ktdeval.values.documents.strict_json import plain
+from ktdeval.values.options.config_options import near_matches, to_mapping
 
 T = TypeVar("T")
 

@@ -17,9 +17,9 @@ import click
 
 import ktdeval
 from ktdeval.cli.command_tree import BUILT_IN, SharedGroup, all_commands, by_title
-from ktdeval.cli.completers import COMPLETION
 from ktdeval.cli.groups import LazyCommand, LazyGroup
-from ktdeval.cli.moved import with_new_words
+from ktdeval.cli.help.completers import COMPLETION
+from ktdeval.cli.help.moved import with_new_words
 from ktdeval.cli.options import (
     WORDS,
     group_options,
@@ -180,7 +180,7 @@ click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s
 
 
 def _completion(shell: str) -> str:
-    from ktdeval.cli.completion import script_of
+    from ktdeval.cli.help.completion import script_of
 
     return script_of(shell, cli)
 
@@ -222,7 +222,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.stderr = CleanStream(DroppingStream(err))
     try:
         if COMPLETION in os.environ:
-            from ktdeval.cli.completion import answer
+            from ktdeval.cli.help.completion import answer
 
             return answer(os.environ[COMPLETION], cli)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
-from ktdeval.cli.completers import (
+from ktdeval.cli.help.completers import (
     Completer,
     complete_data,
     complete_names,
@@ -27,9 +27,9 @@ from ktdeval.cli.typed_plugins import (
 )
 from ktdeval.registry.plugin_registry import hints
 from ktdeval.runner.plans.config import RunConfig, is_list, load_config, names_in
-from ktdeval.values.config_options import parse_assignments, user_path
-from ktdeval.values.files import OutputKind, check_output
-from ktdeval.values.secret_free_addresses import Address, Parameters
+from ktdeval.values.disk.files import OutputKind, check_output
+from ktdeval.values.options.config_options import parse_assignments, user_path
+from ktdeval.values.requests.secret_free_addresses import Address, Parameters
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ktdeval.cards import count, dollars
-from ktdeval.cli.examples import example
+from ktdeval.cli.help.examples import example
 from ktdeval.cli.options import (
     JsonOptions,
     RunOptionsCommand,
@@ -114,7 +114,7 @@ def print_plan(config: RunConfig, as_json: bool = False) -> None:
     """
     from ktdeval.runner.estimate import estimate_run
     from ktdeval.runner.execution.run import check_run_output
-    from ktdeval.values.typed_json import to_plain
+    from ktdeval.values.documents.typed_json import to_plain
 
     check_run_output(config)
     estimate = estimate_run(config, open_plugins(config.plugin))

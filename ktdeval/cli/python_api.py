@@ -18,18 +18,18 @@ import pandas as pd
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_list import Cards
 from ktdeval.cards.card_reading import load_card
-from ktdeval.cli.card_frames import card_frame, figure_frame
-from ktdeval.cli.option_descriptions import described_options
-from ktdeval.cli.performance_frames import (
+from ktdeval.cli.cards.card_frames import card_frame, figure_frame
+from ktdeval.cli.cards.performance_frames import (
     benchmark_returns,
     daily_returns,
     position_values,
     transactions,
 )
+from ktdeval.cli.help.option_descriptions import described_options
 from ktdeval.cli.run import check_finished, run_shown
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply, ToolCall
-from ktdeval.harness.tool_protocols import decode
+from ktdeval.harness.tools.tool_protocols import decode
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins, load_plugins
@@ -40,8 +40,8 @@ from ktdeval.runner.records.run_locator import local_run_path
 from ktdeval.runner.scoring.score import open_recorded_snapshot, open_run
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger, OrderRecord
-from ktdeval.values.config_options import near_matches, shown_path
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values.documents.strict_json import loads_strict
+from ktdeval.values.options.config_options import near_matches, shown_path
 
 #: model given as a function, which takes the whole conversation and returns a reply or its text
 Replies = Callable[[ModelRequest], Reply | str]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from ktdeval.cli.card import print_cards
-from ktdeval.cli.examples import example
+from ktdeval.cli.cards.card import print_cards
+from ktdeval.cli.help.examples import example
 from ktdeval.cli.options import (
     WORDS,
     GroupedCommand,
@@ -33,13 +33,13 @@ from ktdeval.cli.signal_handlers import handle_signals
 from ktdeval.cli.terminal_tables import print_json
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.runner.plans.config import RunConfig, load_config
-from ktdeval.values.config_options import shown_path, working_folder
+from ktdeval.values.options.config_options import shown_path, working_folder
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop_flag import StopSignal
     from ktdeval.registry.plugin_registry import Plugins
     from ktdeval.runner.execution.run import RunResult
-    from ktdeval.values.strict_json import JsonValue
+    from ktdeval.values.documents.strict_json import JsonValue
 
 
 def _stopping_between_steps(stop: StopSignal) -> AbstractContextManager[None]:

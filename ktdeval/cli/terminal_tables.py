@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.values.strict_json import JsonValue, plain
+from ktdeval.values.documents.strict_json import JsonValue, plain
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec

@@ -17,12 +17,12 @@ from ktdeval.harness.chat_messages import (
     ToolSpec,
     Usage,
 )
-from ktdeval.harness.external_acts import ExternalRecord, Outside
+from ktdeval.harness.external.external_acts import ExternalRecord, Outside
 from ktdeval.observation.state import ObservedState
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import PROVENANCES, Action, Order, Provenance
-from ktdeval.values.config_options import option
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.options.config_options import option
 
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
 

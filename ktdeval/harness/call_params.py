@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 ToolProtocol = Literal["native", "native_required", "json_schema", "text"]
 """How tools reach a model: the provider's own tool calling, the same with a forced tool as the only

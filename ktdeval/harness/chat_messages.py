@@ -16,12 +16,12 @@ from ktdeval.harness.call_params import (
     ReasoningEffort as ReasoningEffort,
     ToolProtocol as ToolProtocol,
 )
-from ktdeval.harness.own_settings import OwnSettings
+from ktdeval.harness.external.own_settings import OwnSettings
 from ktdeval.harness.streaming import Listener
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.masking.text_truncation import shorten
 from ktdeval.observation.state import ObservedState
-from ktdeval.values.strict_json import MAX_DEPTH, JsonValue, is_nested_within
+from ktdeval.values.documents.strict_json import MAX_DEPTH, JsonValue, is_nested_within
 
 MAX_REPLY_CHARS = 1 << 20
 MAX_REPLY_CALLS = 256

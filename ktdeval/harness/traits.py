@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ktdeval.errors import PluginError
-from ktdeval.values.config_options import option
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.options.config_options import option
 
 if TYPE_CHECKING:  # a manifest that declares traits must be fast to import
     from ktdeval.harness.chat_messages import ModelRequest
-    from ktdeval.harness.external_acts import Outside, RecordedActs
+    from ktdeval.harness.external.external_acts import Outside, RecordedActs
     from ktdeval.market.rules.calendar import Window
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.values.config_options import option
+from ktdeval.values.options.config_options import option
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ktdeval.keyless.params import TopParams
 from ktdeval.keyless.ranking_orders import Intent, Ranking, Sizing, rebalance
 from ktdeval.keyless.request_and_reply import Call, Conversation
 from ktdeval.keyless.rule_based_model import KeylessModel, buyable, is_offered, table_columns
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.tie_breaking import first_of, group_by_place, places, whole_groups
 
 MAX_COMPARED = 50  # maximum number of names per comparison

@@ -21,7 +21,7 @@ from ktdeval.harness import (
 )
 from ktdeval.keyless.mask_invariant_order import Row, standing
 from ktdeval.observation import NOTHING_SHOWN, ObservedState
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 SUBMIT = "submit_action"
 

@@ -10,7 +10,7 @@ from ktdeval.harness.traits import ModelTraits
 from ktdeval.keyless.mask_invariant_order import Row
 from ktdeval.keyless.ranking_orders import Intent
 from ktdeval.keyless.request_and_reply import Call, Conversation
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 NO_ACCOUNT = "trades, and needs a task that shows an account and takes orders"
 """Why a model of rules can't act on a task that asks for something else."""

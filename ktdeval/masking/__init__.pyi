@@ -6,15 +6,12 @@ from ktdeval.masking.aliases_and_noise import (
     WICK_SHIFT as WICK_SHIFT,
     asset_order as asset_order,
 )
-from ktdeval.masking.date_detection import is_amount as is_amount
-from ktdeval.masking.entity_detection import EntityIndex as EntityIndex
-from ktdeval.masking.foreign_date_names import find_named as find_named, name_hints as name_hints
-from ktdeval.masking.hidden_spans import Hidden as Hidden
-from ktdeval.masking.identity_index import (
-    WITHHELD as WITHHELD,
-    IdentityIndex as IdentityIndex,
-    identities_of as identities_of,
+from ktdeval.masking.dates.date_detection import is_amount as is_amount
+from ktdeval.masking.dates.foreign_date_names import (
+    find_named as find_named,
+    name_hints as name_hints,
 )
+from ktdeval.masking.hidden_spans import Hidden as Hidden
 from ktdeval.masking.leak_guard import LeakGuard as LeakGuard
 from ktdeval.masking.lens import (
     UNMASKED as UNMASKED,
@@ -27,6 +24,12 @@ from ktdeval.masking.mask_config import (
     MaskConfig as MaskConfig,
     MaskKind as MaskKind,
     listed_assets as listed_assets,
+)
+from ktdeval.masking.names.entity_detection import EntityIndex as EntityIndex
+from ktdeval.masking.names.identity_index import (
+    WITHHELD as WITHHELD,
+    IdentityIndex as IdentityIndex,
+    identities_of as identities_of,
 )
 from ktdeval.masking.payload_types import (
     AssetName as AssetName,

@@ -7,12 +7,12 @@ from functools import lru_cache
 
 from ktdeval.errors import LeakError
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.masking.date_detection import Span
-from ktdeval.masking.identity_index import WITHHELD, IdentityHit, identities_of
+from ktdeval.masking.dates.date_detection import Span
 from ktdeval.masking.lens import Lens
+from ktdeval.masking.names.identity_index import WITHHELD, IdentityHit, identities_of
 from ktdeval.masking.payload_types import render_json
 from ktdeval.masking.text_normalisation import places_of
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values.documents.strict_json import JsonValue, loads_strict
 
 
 class LeakGuard:

@@ -23,8 +23,8 @@ from ktdeval.masking.aliases_and_noise import (
     AliasMap,
     DocumentAlias,
 )
-from ktdeval.masking.identity_index import IdentityIndex, identities_of
 from ktdeval.masking.mask_config import MaskConfig, listed_assets
+from ktdeval.masking.names.identity_index import IdentityIndex, identities_of
 from ktdeval.masking.payload_types import (
     AssetName,
     AssetRef,
@@ -45,8 +45,8 @@ from ktdeval.masking.payload_types import (
 from ktdeval.masking.rendering import PayloadRenderer, Prepared, parse_payload
 from ktdeval.masking.shown_figures import ShownFigures
 from ktdeval.masking.text_normalisation import normalise
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue
 
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from ktdeval.errors import PluginError
 from ktdeval.masking.aliases_and_noise import Part, round_significant
 from ktdeval.masking.text_truncation import cut_of
-from ktdeval.values.strict_json import JsonValue, dumps_compact
+from ktdeval.values.documents.strict_json import JsonValue, dumps_compact
 
 if TYPE_CHECKING:
     Payload: TypeAlias = (

@@ -27,16 +27,8 @@ import numpy as np
 
 from ktdeval.market.snapshots.documents import Document
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
-from ktdeval.masking.asset_names import FILED_KINDS, NOUNS, Name, asset_names, meanings, nouns_of
-from ktdeval.masking.entity_detection import (
-    EntityIndex,
-    EntityMention,
-    LastName,
-    is_caseless,
-)
-from ktdeval.masking.events import find_events
-from ktdeval.masking.foreign_date_names import find_named, name_hints
-from ktdeval.masking.headquarters import is_seat
+from ktdeval.masking.dates.events import find_events
+from ktdeval.masking.dates.foreign_date_names import find_named, name_hints
 from ktdeval.masking.hidden_spans import (
     COMPANY,
     EVENT,
@@ -46,17 +38,32 @@ from ktdeval.masking.hidden_spans import (
     disjoint,
     longest,
 )
-from ktdeval.masking.identifiers import Identifier, find_identifiers
-from ktdeval.masking.identity_index import (
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.names.asset_names import (
+    FILED_KINDS,
+    NOUNS,
+    Name,
+    asset_names,
+    meanings,
+    nouns_of,
+)
+from ktdeval.masking.names.entity_detection import (
+    EntityIndex,
+    EntityMention,
+    LastName,
+    is_caseless,
+)
+from ktdeval.masking.names.headquarters import is_seat
+from ktdeval.masking.names.identifiers import Identifier, find_identifiers
+from ktdeval.masking.names.identity_index import (
     FROM_CHINESE,
     IdentityHit,
     IdentityIndex,
     identities_of,
     name_variants,
 )
-from ktdeval.masking.lens import Lens
+from ktdeval.masking.names.subject_names import SubjectNames, subject_of_code
 from ktdeval.masking.payload_types import AssetRef, DayRef, Prose, SectorRef
-from ktdeval.masking.subject_names import SubjectNames, subject_of_code
 from ktdeval.masking.text_normalisation import lower_text, normalise, normalise_with_places
 
 DATE = "[date]"

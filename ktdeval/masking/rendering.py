@@ -36,7 +36,7 @@ from ktdeval.masking.payload_types import (
     render_integer,
     render_json,
 )
-from ktdeval.values.strict_json import JsonValue, dumps_compact, loads_strict
+from ktdeval.values.documents.strict_json import JsonValue, dumps_compact, loads_strict
 
 _REFS = frozenset({AssetRef})
 _ASSET_OF = itemgetter(0)

@@ -33,7 +33,7 @@ from ktdeval.masking.payload_types import (
     Shares,
     small_number,
 )
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 REBASE_LEVEL = 100.0
 

@@ -22,7 +22,7 @@ from operator import add
 from pathlib import Path
 from typing import TypeVar
 
-from ktdeval.values.files import csv_rows
+from ktdeval.values.disk.files import csv_rows
 
 _ESCAPE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]|&#?[0-9A-Za-z]{1,8};"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ktdeval.masking.date_detection import WORD_HINTS, Span, find_dates
+from ktdeval.masking.dates.date_detection import WORD_HINTS, Span, find_dates
 from ktdeval.masking.text_normalisation import TextViews, normalise
 
 CUT_MARK = "…"

@@ -17,7 +17,7 @@ from typing import Any
 from ktdeval.masking.payload_types import render_json, small_number
 from ktdeval.observation.older_closes import joined_again
 from ktdeval.observation.state_rows import ASSET
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values.documents.strict_json import loads_strict
 
 SECTIONS = ("candidates", "holdings", "history", "intraday")
 """Tables of figures of a state. Accounts, positions and orders count, so they stay exact."""

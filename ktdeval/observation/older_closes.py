@@ -18,7 +18,7 @@ from typing import Any
 
 from ktdeval.masking.payload_types import render_json
 from ktdeval.observation.state_rows import ASSET
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values.documents.strict_json import loads_strict
 
 HISTORY = "history"
 _EARLIER = "earlier"

@@ -30,7 +30,7 @@ from ktdeval.observation.state_entries import (
     StateEntry,
 )
 from ktdeval.observation.state_rows import as_object, rows_by_asset, table_rows
-from ktdeval.values.strict_json import JsonValue, loads_strict
+from ktdeval.values.documents.strict_json import JsonValue, loads_strict
 
 T = TypeVar("T", bound=StateEntry)
 

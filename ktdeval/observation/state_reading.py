@@ -13,7 +13,7 @@ from typing import Any
 from ktdeval.observation.compact import unpack_section
 from ktdeval.observation.state import ObservedState, state_of_values
 from ktdeval.observation.state_rows import as_object
-from ktdeval.values.strict_json import loads_strict
+from ktdeval.values.documents.strict_json import loads_strict
 
 _JSON_BLOCK = re.compile(r"```json\s*\n(.*?)\n```", re.DOTALL)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from ktdeval.values.rules import Rule, mismatch
-from ktdeval.values.secret_free_addresses import is_record
+from ktdeval.values.options.rules import Rule, mismatch
+from ktdeval.values.requests.secret_free_addresses import is_record
 
 _WORDS: Mapping[Any, str] = {
     bool: "true or false",

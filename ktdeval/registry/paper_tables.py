@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.documents.typed_json import Value, from_plain
 
 if TYPE_CHECKING:
     from ktdeval.registry.plugin_registry import Plugins

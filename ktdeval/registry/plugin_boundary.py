@@ -23,7 +23,7 @@ from ktdeval.hookspecs import HOOKS, Spec, hookspec, ktdeval_event
 from ktdeval.registry.contracts import PluginContract, contract_of, fault_of, traits_problem
 from ktdeval.registry.plugin_error_location import place_of
 from ktdeval.values.misfit import near_matches
-from ktdeval.values.rules import Rule, has_text, mismatch as mismatch
+from ktdeval.values.options.rules import Rule, has_text, mismatch as mismatch
 
 
 def one_line(error: BaseException) -> str:

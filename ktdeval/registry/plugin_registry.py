@@ -36,13 +36,13 @@ from ktdeval.registry.task_settings import (
     matching_tasks,
     without_settings,
 )
-from ktdeval.values.config_options import build_params, near_matches
 from ktdeval.values.misfit import near_names
+from ktdeval.values.options.config_options import build_params, near_matches
 
 if TYPE_CHECKING:
     from ktdeval.harness.agent import Agent
     from ktdeval.harness.chat_messages import Model
-    from ktdeval.harness.tool_definition import Tool
+    from ktdeval.harness.tools.tool_definition import Tool
     from ktdeval.market.snapshots.snapshot import MarketSnapshot
     from ktdeval.market.venues.venue import Venue
     from ktdeval.stats.metric import Metric

@@ -43,10 +43,10 @@ from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT, Spec, hookimpl
 from ktdeval.market.venues.execution import LEFT_OUT, presets
 from ktdeval.registry.task_settings import EXECUTIONS
-from ktdeval.values.config_options import check_plain, convert, near_matches, to_mapping
-from ktdeval.values.files import csv_rows
+from ktdeval.values.disk.files import csv_rows
+from ktdeval.values.documents.yamlio import load_yaml, load_yaml_as
 from ktdeval.values.lazy import later, maker
-from ktdeval.values.yamlio import load_yaml, load_yaml_as
+from ktdeval.values.options.config_options import check_plain, convert, near_matches, to_mapping
 
 if TYPE_CHECKING:
     from ktdeval.stats import FunctionMetric

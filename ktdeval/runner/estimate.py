@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import cast
 
-from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.context_refusals import KIND as CONTEXT_EXCEEDED
-from ktdeval.calls.prices import FREE, Price, unlisted_name
-from ktdeval.calls.prompt_cache import USUAL_RULES, PromptCacheRules
-from ktdeval.calls.record import ANSWERED, Spent
+from ktdeval.calls.costs.prices import FREE, Price, unlisted_name
+from ktdeval.calls.costs.prompt_cache import USUAL_RULES, PromptCacheRules
+from ktdeval.calls.failures.context_refusals import KIND as CONTEXT_EXCEEDED
+from ktdeval.calls.records.call_log import read_calls
+from ktdeval.calls.records.record import ANSWERED, Spent
 from ktdeval.harness.call_params import MAX_REPLY_TOKENS
 from ktdeval.harness.chat_messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.traits import model_traits

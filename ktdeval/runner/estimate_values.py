@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from ktdeval.calls.context_refusals import Context
-from ktdeval.calls.prices import Price
-from ktdeval.calls.record import Spent
+from ktdeval.calls.costs.prices import Price
+from ktdeval.calls.failures.context_refusals import Context
+from ktdeval.calls.records.record import Spent
 from ktdeval.harness.chat_messages import ToolProtocol
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.typed_json import Value
 
 
 class Amount(Value, frozen=True):

@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.calls.call_log import LOG_FILE
-from ktdeval.calls.remote_call_log import LOG_FOLDER
-from ktdeval.calls.submitted_batches import BATCHES
+from ktdeval.calls.batches.submitted_batches import BATCHES
+from ktdeval.calls.records.call_log import LOG_FILE
+from ktdeval.calls.records.remote_call_log import LOG_FOLDER
 from ktdeval.errors import StoreError
 from ktdeval.runner.records.completion_marks import EpisodeMark
 from ktdeval.runner.records.run_claim import LOCK_FOLDER, claim_folder, claim_url
@@ -33,9 +33,9 @@ from ktdeval.runner.scoring.call_log_checks import log_problems
 from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.store import MissingKey, Stat, Store, open_store
 from ktdeval.task_api.episode_spec import EpisodeSpec
+from ktdeval.values.documents.typed_json import Value, decode_json
 from ktdeval.values.findings import Finding, Level
 from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import Value, decode_json
 
 State = Literal["complete", "unfinished", "planned"]
 

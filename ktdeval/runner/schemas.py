@@ -10,7 +10,7 @@ from typing import Any, get_origin
 import msgspec
 
 from ktdeval.cards.schema import field_docs, struct_types
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.runner.records.anchor_chain import ChainLink
 from ktdeval.runner.records.completion_marks import EpisodeMark
 from ktdeval.runner.records.episode_journal import JournalEntry
@@ -19,9 +19,9 @@ from ktdeval.runner.records.run_manifest import ManifestFile
 from ktdeval.runner.records.transplant_document import TransplantFile
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.files import write_atomic
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import Value, json_schema
+from ktdeval.values.disk.files import write_atomic
+from ktdeval.values.documents.strict_json import dumps_pretty
+from ktdeval.values.documents.typed_json import Value, json_schema
 
 _FOLDER = Path(__file__).parent / "schema"
 _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title

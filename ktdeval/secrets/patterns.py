@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values.documents.yamlio import load_yaml
 
 REDACTED = "[redacted]"  #: replacement for a secret without a specific replacement text
 

@@ -42,7 +42,7 @@ from ktdeval.stats.series import (
     simple_returns,
 )
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.files import csv_rows
+from ktdeval.values.disk.files import csv_rows
 from ktdeval.values.seeds import derive_seed
 
 Kind = Literal["mean", "ratio", "drawdown"]

@@ -40,7 +40,7 @@ from ktdeval.stats.metric import FunctionMetric, MetricValue, built_in
 from ktdeval.stats.series import Same, day_rows, make_undefined, make_value
 from ktdeval.trading.ledger import Ledger, OrderRecord
 from ktdeval.trading.minute_fills import mean_prices
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 IntArray = npt.NDArray[np.int64]
 #: equal-width bins over [0, 1], as many as in KTD-Fin Appendix G. Each bin includes its lower edge;

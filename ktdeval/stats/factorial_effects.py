@@ -26,7 +26,7 @@ import numpy.typing as npt
 from ktdeval.stats.distributions import student_probability, student_quantile
 from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.series import TRADING_DAYS, make_undefined
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 #: windows are treated as independent if their correlation from shared days is at most this (one
 #: common day in twenty)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ktdeval.market.snapshots.snapshot import FloatArray
 from ktdeval.stats.distributions import beta_quantile, normal_quantile
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 
 @dataclass(frozen=True, slots=True)

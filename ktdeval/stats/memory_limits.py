@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ktdeval.values.files import csv_rows
+from ktdeval.values.disk.files import csv_rows
 
 
 @dataclass(frozen=True, slots=True)

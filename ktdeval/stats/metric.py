@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ktdeval.errors import PluginError
-from ktdeval.values.files import csv_rows
-from ktdeval.values.rules import RANGE, FilledText, Range as Range, is_range
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import joined_lines
+from ktdeval.values.disk.files import csv_rows
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.typed_json import joined_lines
+from ktdeval.values.options.rules import RANGE, FilledText, Range as Range, is_range
 
 if TYPE_CHECKING:
     from ktdeval.market.snapshots.snapshot import MarketSnapshot

@@ -16,7 +16,7 @@ from ktdeval.stats import (
 )
 from ktdeval.stats.metric import FunctionMetric, Metric
 from ktdeval.stats.panel_names import DIAGNOSTICS, PANEL_FAMILIES
-from ktdeval.values.config_options import near_matches
+from ktdeval.values.options.config_options import near_matches
 
 #: modules that define the built-in metrics
 _MODULES = (performance_metrics, calibration, sharpe_significance, withheld_documents)

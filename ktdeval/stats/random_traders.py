@@ -43,8 +43,8 @@ from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Account, Order, Position, Side, TradingConfig
 from ktdeval.trading.wide_ratios import InexactArraysError, IntArray
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue
 
 _TRIES = 8  #: maximum number of names drawn per entry
 

@@ -13,7 +13,7 @@ from ktdeval.masking.prose import TextMask
 from ktdeval.stats.metric import MetricValue, built_in
 from ktdeval.stats.series import make_value
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed_json import convert_value
+from ktdeval.values.documents.typed_json import convert_value
 
 
 class _Masked(Struct):

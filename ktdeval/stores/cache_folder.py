@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ktdeval.values.user_input import user_path
+from ktdeval.values.options.user_input import user_path
 
 
 def cache_folder() -> Path:

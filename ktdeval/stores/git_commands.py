@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ktdeval.errors import StoreError, os_advice
-from ktdeval.values.files import read_plain
+from ktdeval.values.disk.files import read_plain
 
 _TIMEOUT_S = 120
 _MAX_SAID = 1000  # characters of git's output, which repeats paths after the reason

@@ -24,7 +24,7 @@ from ktdeval.stores.store import (
     checked_prefix,
     is_key,
 )
-from ktdeval.values.files import open_plain, sync_folder
+from ktdeval.values.disk.files import open_plain, sync_folder
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 

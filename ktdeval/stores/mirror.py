@@ -21,11 +21,11 @@ from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror_versions import FileVersions
 from ktdeval.stores.paths_as_urls import show_as
 from ktdeval.stores.store import MissingKey, Stat, Store, checked_key, open_store
-from ktdeval.values.files import read_plain, write_atomic
+from ktdeval.values.disk.files import read_plain, write_atomic
+from ktdeval.values.documents.strict_json import dumps_pretty
+from ktdeval.values.documents.typed_json import Value, decode_json
 from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.secret_free_addresses import Address, secret_in
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import Value, decode_json
+from ktdeval.values.requests.secret_free_addresses import Address, secret_in
 
 Use = Literal["read", "run"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ktdeval.errors import StoreError
-from ktdeval.values.rollback import undone_on_error
+from ktdeval.values.disk.rollback import undone_on_error
 
 _BUSY_S = 60.0  #: maximum seconds to wait for another process that is writing a file
 

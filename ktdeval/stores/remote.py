@@ -38,7 +38,7 @@ from ktdeval.stores.store import (
     is_key,
 )
 from ktdeval.values.installation import install_command
-from ktdeval.values.secret_free_addresses import secret_in
+from ktdeval.values.requests.secret_free_addresses import secret_in
 
 T = TypeVar("T")
 

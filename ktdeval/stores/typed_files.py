@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import Generic
 
 from ktdeval.stores.store import MissingKey, Store
-from ktdeval.values.typed_json import T, Value, decode_json, encode_canonical
+from ktdeval.values.documents.typed_json import T, Value, decode_json, encode_canonical
 
 
 def encode_value(value: Value) -> bytes:

@@ -14,10 +14,10 @@ import msgspec
 from ktdeval.errors import StoreError
 from ktdeval.harness.call_params import without_transport
 from ktdeval.market.rules.calendar import Window as Window
-from ktdeval.values.config_options import to_mapping
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.hashes import content_hash
+from ktdeval.values.options.config_options import to_mapping
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue
 
 _WITHOUT_MARKET: Mapping[str, JsonValue] = {
     "snapshot": "",

@@ -29,9 +29,9 @@ from ktdeval.task_api.unanswered import (
     unanswered_score,
     with_bounds,
 )
+from ktdeval.values.documents.strict_json import JsonValue, Schema, dumps_canonical
 from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.rules import mismatch
-from ktdeval.values.strict_json import JsonValue, Schema, dumps_canonical
+from ktdeval.values.options.rules import mismatch
 
 QASample = Mapping[str, JsonValue]
 """Sample of a task: `question` is shown to the model, `choices` (strings) limit the answer, and

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, TypeGuard
 
 from ktdeval.harness.chat_messages import ToolSpec
-from ktdeval.harness.tool_definition import Tool
+from ktdeval.harness.tools.tool_definition import Tool
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskKind
@@ -23,8 +23,8 @@ from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.minute_fills import lacks_minutes
 from ktdeval.trading.types import Provenance
-from ktdeval.values.rules import FilledText, Range
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.options.rules import FilledText, Range
 
 
 class AnswerRecord(CountsRecord):

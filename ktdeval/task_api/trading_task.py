@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, Self
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness.agent import HarnessConfig, Observation
-from ktdeval.harness.tool_definition import Tool
+from ktdeval.harness.tools.tool_definition import Tool
 from ktdeval.market.rules.calendar import parse_day, window_rows
 from ktdeval.market.snapshots.snapshot import MarketSnapshot, MarketView
 from ktdeval.masking.lens import Lens
@@ -17,10 +17,10 @@ from ktdeval.masking.mask_config import MaskConfig, MaskKind
 from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.types import Account, TradingConfig
-from ktdeval.values.config_options import build, near_matches, option
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.rules import FilledText
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.options.config_options import build, near_matches, option
+from ktdeval.values.options.rules import FilledText
 
 _WEEK = 7  # days in a calendar week
 

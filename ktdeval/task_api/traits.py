@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ktdeval.harness.agent import Lesson
-from ktdeval.harness.submission_form import SubmissionForm
+from ktdeval.harness.submissions.submission_form import SubmissionForm
 from ktdeval.harness.traits import stated_traits
 from ktdeval.market.rules.calendar import Window
 from ktdeval.market.snapshots.snapshot import MarketView
-from ktdeval.values.config_options import option
+from ktdeval.values.options.config_options import option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from typing import Final
 
 from ktdeval.stats.intervals import wilson
 from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
-from ktdeval.values.rules import Range
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.options.rules import Range
 
 UNANSWERED: Final = "unanswered"
 """Name of the score that measures the fraction of samples without a valid answer."""

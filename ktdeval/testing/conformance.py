@@ -45,8 +45,8 @@ from ktdeval.testing.ledger_fixtures import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.daily_settlement import open_account
 from ktdeval.trading.market_rules import MarketRules
-from ktdeval.values.strict_json import Schema, dumps_canonical
-from ktdeval.values.typed_json import encode_canonical, from_plain
+from ktdeval.values.documents.strict_json import Schema, dumps_canonical
+from ktdeval.values.documents.typed_json import encode_canonical, from_plain
 
 T = TypeVar("T")
 

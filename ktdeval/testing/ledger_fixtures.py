@@ -9,8 +9,8 @@ from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import from_plain
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.typed_json import from_plain
 
 INITIAL_CASH_MINOR = 100_000_000
 

@@ -35,9 +35,9 @@ from ktdeval.testing.conformance import (
 from ktdeval.testing.findings import ConformanceError, NotCalled
 from ktdeval.testing.trial_episode import PluginTrial, TrialModel
 from ktdeval.trading.types import DECIDED
+from ktdeval.values.documents.strict_json import dumps_canonical
 from ktdeval.values.lazy import later
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import dumps_canonical
 
 _MIN_HELP = 3  # minimum number of characters in a help text
 
@@ -226,7 +226,7 @@ def call_card_kind(trial: PluginTrial, spec: Spec) -> None:
     except (OSError, ValueError, SchemaError) as error:
         raise ConformanceError(
             f"its schema {kind.schema} can't be read: {error}; write it with"
-            " ktdeval.values.typed_json.json_schema, and ship the file with the package"
+            " ktdeval.values.documents.typed_json.json_schema, and ship the file with the package"
         ) from error
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply, ToolCall, ToolSpec
-from ktdeval.harness.minimal_submission import smallest_value
+from ktdeval.harness.submissions.minimal_submission import smallest_value
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
@@ -20,7 +20,7 @@ from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import is_scoring, market_problem, needs_market
 from ktdeval.testing.findings import NotCalled
 from ktdeval.testing.markets import random_snapshot
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical
 
 STEPS = 2
 WINDOW_DAYS = 5

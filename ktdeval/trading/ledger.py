@@ -23,8 +23,8 @@ from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.market.venues.venue import FillRule
 from ktdeval.trading.market_rules import MarketRules
 from ktdeval.trading.types import Provenance, Scale, Status
-from ktdeval.values.strict_json import JsonObject
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.strict_json import JsonObject
+from ktdeval.values.documents.typed_json import Value
 
 #: integer as stored in a column of a ledger file
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ktdeval.trading.trading_day import TradingDay
 from ktdeval.trading.types import Action, Order, Outcome
-from ktdeval.values.files import csv_rows
+from ktdeval.values.disk.files import csv_rows
 
 _RULES = csv_rows(Path(__file__).with_name("rules.csv"))
 # Messages contain no numbers, since a share count could be mistaken for a security code and would

@@ -16,7 +16,7 @@ from msgspec import Meta, UnsetType
 from ktdeval.market.rules.own_sessions import first_session
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.typed_json import Value
 
 MAX_STALE = 0.05
 """Largest share of the last NAV without a bar that a result may have before readers are warned."""

@@ -20,7 +20,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.market.rules.fees import is_dated
 from ktdeval.market.venues.execution import Execution, ExecutionName, find_execution
 from ktdeval.market.venues.venue import Fees, FillRule, Venue, find_venue
-from ktdeval.values.config_options import build, option
+from ktdeval.values.options.config_options import build, option
 
 Side = Literal["BUY", "SELL"]
 BoardRuleSet = Literal["paper", "exchange"]

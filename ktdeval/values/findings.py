@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import to_plain
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.typed_json import to_plain
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")  #: most severe first, as in SARIF

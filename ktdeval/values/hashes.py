@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ktdeval.values.files import BUFFER_BYTES, open_plain
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.disk.files import BUFFER_BYTES, open_plain
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical
 
 # maximum bytes to hash at once: for longer input, hashlib releases the interpreter lock, which takes
 # longer than hashing a prompt

@@ -48,7 +48,7 @@ def lazy_exports(package: str, file: str) -> tuple[Callable[[str], Any], Callabl
 
         module = _modules_by_name(file).get(name)
         if module is None:
-            from ktdeval.values.config_options import near_matches  # noqa: PLC0415 - only on the way to an error
+            from ktdeval.values.options.config_options import near_matches  # noqa: PLC0415 - only on the way to an error
 
             raise AttributeError(f"{package} has no name {name!r}{near_matches(name, names())}")
 

@@ -12,8 +12,8 @@ port (`remote_host`, `remote_server`).
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval_command.clients.remote_params import RemoteAgentParams
 from ktdeval_command.command_params import CommandParams
-from ktdeval_command.remote_params import RemoteAgentParams
 
 
 @hookimpl
@@ -31,7 +31,7 @@ def ktdeval_agents() -> list[Spec]:
         ),
         Spec(
             "remote",
-            maker("ktdeval_command.remote_agent:RemoteAgent"),
+            maker("ktdeval_command.clients.remote_agent:RemoteAgent"),
             "Clients that connect over MCP or HTTP decide, many at once",
             RemoteAgentParams,
             decider="outside",
@@ -47,7 +47,7 @@ def ktdeval_models() -> list[Spec]:
     return [
         Spec(
             "remote",
-            maker("ktdeval_command.remote_agent:RemoteClients"),
+            maker("ktdeval_command.clients.remote_agent:RemoteClients"),
             "Placeholder for programs and clients that bring their own model; answers no calls",
             remote=False,
             decider="nobody",
@@ -63,7 +63,7 @@ def ktdeval_commands() -> list[Spec]:
     return [
         Spec(
             "train harbor",
-            later("ktdeval_command.harbor_command:harbor"),
+            later("ktdeval_command.harbor.harbor_command:harbor"),
             "Write episodes as tasks of Harbor.",
             groups=("train",),
         )

@@ -49,13 +49,12 @@ from ktdeval.values import (
     to_plain,
     user_path,
 )
-from ktdeval_command.agent_desk import NEXT_STEP, AgentDesk
+from ktdeval_command.clients.stdio_relay import stdio_command
 from ktdeval_command.code_identity import program_identity
 from ktdeval_command.command_params import CommandParams
-from ktdeval_command.desk_servers import DeskServers, serve_desk
-from ktdeval_command.installed_program import Installation
+from ktdeval_command.desk.agent_desk import NEXT_STEP, AgentDesk
+from ktdeval_command.desk.desk_servers import DeskServers, serve_desk
 from ktdeval_command.known_program_texts import known_program_texts
-from ktdeval_command.own_files import own_files
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.planned_step import plan_decision
 from ktdeval_command.profiles import (
@@ -66,7 +65,10 @@ from ktdeval_command.profiles import (
     profile_of,
     run_words,
 )
-from ktdeval_command.program import (
+from ktdeval_command.program_trial import try_program
+from ktdeval_command.sandboxes.installed_program import Installation
+from ktdeval_command.sandboxes.own_files import own_files
+from ktdeval_command.sandboxes.program import (
     Captured,
     FinishedProgram,
     ProgramLimits,
@@ -75,11 +77,9 @@ from ktdeval_command.program import (
     Start,
     start_program,
 )
-from ktdeval_command.program_trial import try_program
-from ktdeval_command.sandbox import Sandbox, SandboxError, contents_shown, open_sandbox
-from ktdeval_command.shown_parts import check_copied, private_files
-from ktdeval_command.stdio_relay import stdio_command
-from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
+from ktdeval_command.sandboxes.sandbox import Sandbox, SandboxError, contents_shown, open_sandbox
+from ktdeval_command.sandboxes.shown_parts import check_copied, private_files
+from ktdeval_command.sandboxes.workspace import FolderLimits, ProgramWorkspaces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

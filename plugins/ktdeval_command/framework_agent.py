@@ -50,9 +50,9 @@ from ktdeval.values import (
     later,
     to_plain,
 )
-from ktdeval_command.agent_desk import AgentDesk
 from ktdeval_command.code_identity import code_identity
-from ktdeval_command.desk_servers import serve_desk
+from ktdeval_command.desk.agent_desk import AgentDesk
+from ktdeval_command.desk.desk_servers import serve_desk
 from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.planned_step import plan_decision
 

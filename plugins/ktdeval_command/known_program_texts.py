@@ -1,4 +1,4 @@
-"""Known texts of programs that have a profile (`ktdeval.harness.known_texts`), by version."""
+"""Known texts of programs that have a profile (`ktdeval.harness.external.known_texts`), by version."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ktdeval.harness import (
     offered_tools,
 )
 from ktdeval.values import JsonValue, option
-from ktdeval_command.agent_desk import BRIDGE
+from ktdeval_command.desk.agent_desk import BRIDGE
 
 _FILLER = "These words stand for what a program itself sends with each of its calls. "
 

@@ -27,7 +27,6 @@ from ktdeval.values import (
     to_plain,
     user_path,
 )
-from ktdeval_command.installed_program import Installation, installation_of, start_path
 from ktdeval_command.placeholders import (
     SECRETS,
     StepValues,
@@ -38,6 +37,7 @@ from ktdeval_command.placeholders import (
     names_in,
 )
 from ktdeval_command.planned_step import Measured
+from ktdeval_command.sandboxes.installed_program import Installation, installation_of, start_path
 
 DEFAULT = "default"
 TASK_FILES = ("task.md", "state.json")  #: files that each program receives

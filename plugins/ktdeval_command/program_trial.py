@@ -11,9 +11,9 @@ from ktdeval.stores import LocalStore
 from ktdeval.values import temporary_folder
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.profiles import Profile, prepare_start
-from ktdeval_command.program import FinishedProgram, ProgramLimits, Start, run_program
-from ktdeval_command.sandbox import Sandbox, SandboxError
-from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
+from ktdeval_command.sandboxes.program import FinishedProgram, ProgramLimits, Start, run_program
+from ktdeval_command.sandboxes.sandbox import Sandbox, SandboxError
+from ktdeval_command.sandboxes.workspace import FolderLimits, ProgramWorkspaces
 
 _SECONDS = 60.0
 _DISK_BYTES = 64 << 20

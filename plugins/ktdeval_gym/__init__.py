@@ -25,7 +25,7 @@ def ktdeval_commands() -> Sequence[Spec]:
         ),
         Spec(
             "train openenv",
-            later("ktdeval_gym.openenv_command:openenv"),
+            later("ktdeval_gym.servers.openenv_command:openenv"),
             "Serve a task as an OpenEnv environment, or write the folder of one.",
             groups=("train",),
         ),
@@ -35,12 +35,12 @@ def ktdeval_commands() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Return the models that act with a trained policy or replay recorded actions."""
-    from ktdeval_gym.params import ActionsParams, PolicyParams
+    from ktdeval_gym.policies.params import ActionsParams, PolicyParams
 
     return [
         Spec(
             "rl/policy",
-            maker("ktdeval_gym.policy:PolicyModel"),
+            maker("ktdeval_gym.policies.policy:PolicyModel"),
             "Decides by a policy that was trained",
             PolicyParams,
             remote=False,

@@ -31,7 +31,7 @@ from ktdeval.values import (
     user_path,
     write_atomic,
 )
-from ktdeval_gym.params import ActionsParams
+from ktdeval_gym.policies.params import ActionsParams
 
 MAX_BYTES = 64 << 20
 SMALLEST_CHANGE = 0.005  #: smallest weight change for which an order is placed

@@ -15,7 +15,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.observation import ObservedAsset, ObservedState
 from ktdeval_gym.action_submissions import Decision, tradables
 from ktdeval_gym.open_task import OpenedTask
-from ktdeval_gym.policy import DECISIONS
+from ktdeval_gym.policies.policy import DECISIONS
 
 Observed = dict[str, npt.NDArray[Any]]
 FIGURE_LIMIT = 10.0

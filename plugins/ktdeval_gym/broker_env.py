@@ -19,7 +19,7 @@ from ktdeval.market import FloatArray
 from ktdeval_gym.action_submissions import moves, scaled_down
 from ktdeval_gym.arrays import weights_in
 from ktdeval_gym.broker_session import BrokerOptions, BrokerTools, ShownAnswer
-from ktdeval_gym.policy import LIMIT, Vector
+from ktdeval_gym.policies.policy import LIMIT, Vector
 from ktdeval_gym.recording import SessionWriter, no_session_writer
 from ktdeval_gym.rewards import RewardConfig, Rewards
 

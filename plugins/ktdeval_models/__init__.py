@@ -21,15 +21,15 @@ def ktdeval_models() -> Sequence[Spec]:
     """
     from ktdeval_models.remote import params as remote
 
-    openai = "ktdeval_models.remote.openai"
-    clouds = "ktdeval_models.remote.clouds"
+    openai = "ktdeval_models.remote.vendors.openai"
+    clouds = "ktdeval_models.remote.vendors.clouds"
     own = {
         "openai": (maker(f"{openai}:make_openai"), remote.OpenAIParams),
         "anthropic": (
-            maker("ktdeval_models.remote.anthropic:AnthropicModel"),
+            maker("ktdeval_models.remote.vendors.anthropic:AnthropicModel"),
             remote.AnthropicParams,
         ),
-        "google": (maker("ktdeval_models.remote.google:GoogleModel"), remote.GoogleParams),
+        "google": (maker("ktdeval_models.remote.vendors.google:GoogleModel"), remote.GoogleParams),
         "azure": (maker(f"{clouds}:AzureModel"), remote.AzureParams),
         "bedrock": (maker(f"{clouds}:BedrockModel"), remote.BedrockParams),
         "vertex": (maker(f"{clouds}:make_vertex"), remote.VertexParams),
@@ -53,7 +53,7 @@ def ktdeval_models() -> Sequence[Spec]:
         ),
         Spec(
             "trading_action",
-            maker("ktdeval_models.remote.external_agent:TradingActionModel"),
+            maker("ktdeval_models.remote.vendors.external_agent:TradingActionModel"),
             "An external trading agent over HTTP at --base-url, called as in Agent Market Arena; "
             "needs the extra openai",
             remote.RemoteParams,

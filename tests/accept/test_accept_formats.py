@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.records.database import CallDatabase
 from support.providers.stub_provider import running_stub, skip_without_sdks
 from support.providers.stub_runs import WIRES, environment_of
 from support.runs.run_support import error_line, ktdeval

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.record import ANSWERED
+from ktdeval.calls.records.call_log import read_calls
+from ktdeval.calls.records.record import ANSWERED
 from ktdeval.testing import is_met, wait_for
 from ktdeval_live.checks.verification import verify_test
 from ktdeval_live.publication.publish_chain import publications

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.harness.tool_definition import Tool, call
+from ktdeval.harness.tools.tool_definition import Tool, call
 from ktdeval.market import Close, MinuteBars
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import BAR_FIELDS, MarketSnapshot

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ktdeval.calls.prices import FREE
+from ktdeval.calls.costs.prices import FREE
 from ktdeval.cli.main import cli
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.outages import OUTAGES, is_outage
+from ktdeval.calls.failures.outages import OUTAGES, is_outage
 from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.harness.chat_messages import Message, Model, ModelRequest, sound

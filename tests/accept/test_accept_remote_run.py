@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.record import ANSWERED
+from ktdeval.calls.records.record import ANSWERED
 from ktdeval.runner.records.run_claim import OWNER
 from ktdeval.stores import open_store
 from ktdeval.testing import wait_for

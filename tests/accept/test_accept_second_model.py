@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.call_log import read_calls
+from ktdeval.calls.records.call_log import read_calls
 from ktdeval.cards import load_card
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.system import System

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ktdeval
-from ktdeval.calls.call_log import read_calls
+from ktdeval.calls.records.call_log import read_calls
 from ktdeval.cli.main import main
 from ktdeval.runner import RunFolder
 from ktdeval.testing import Terminal

@@ -22,8 +22,8 @@ from ktdeval_board.board_entries import LoadedBoard
 from ktdeval_board.open_book import place_of
 from ktdeval_board.redacted_records import Redactor
 from ktdeval_board.register import RegisterRequest, draw_keys, register
-from ktdeval_command.sandbox import SandboxError, open_sandbox
-from ktdeval_command.shown_parts import contents_of
+from ktdeval_command.sandboxes.sandbox import SandboxError, open_sandbox
+from ktdeval_command.sandboxes.shown_parts import contents_of
 from support.board.board_keys import WHO, confirm, run_under, submit
 from support.board.board_runs import DIVISION, begin, plugins
 from support.runs.outside_programs import HEAD

@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from ktdeval.calls.record import routing_of
+from ktdeval.calls.records.record import routing_of
 from ktdeval.calls.served_model_name import is_other_model
 from ktdeval.errors import ConfigError, KtdevalError, ModelError, ProviderError, UsageError
 from ktdeval.market.rules.calendar import parse_day

@@ -12,19 +12,24 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import check_base_url
-from ktdeval.calls.http_errors import (
+from ktdeval.calls.failures.http_errors import (
     Caller,
     ContentFiltered,
     error_of,
     one_line,
 )
-from ktdeval.calls.provider_errors import ProviderRefusal, read_refusal, refusal_of, retry_after_s
+from ktdeval.calls.failures.provider_errors import (
+    ProviderRefusal,
+    read_refusal,
+    refusal_of,
+    retry_after_s,
+)
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.testing import on_each_row
-from ktdeval.values.config_options import build
+from ktdeval.values.options.config_options import build
 from ktdeval_models.remote.keys import find_key
-from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams, RemoteParams
+from ktdeval_models.remote.vendors.openai import make_openai
 from support.providers.stub_provider import KEY
 
 pytestmark = pytest.mark.usefixtures("provider_keys")

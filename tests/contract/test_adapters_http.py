@@ -21,8 +21,8 @@ import pytest
 
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
-from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams
+from ktdeval_models.remote.vendors.openai import make_openai
 from support.providers.adapter_server import Prepared, prepared
 from support.providers.raw_server import raw_server, read_request
 

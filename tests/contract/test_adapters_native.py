@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.record import routing_of
+from ktdeval.calls.records.record import routing_of
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness.chat_messages import (
     NO_TOOL,
@@ -22,10 +22,10 @@ from ktdeval.harness.chat_messages import (
     Usage,
 )
 from ktdeval.testing import on_each_row
-from ktdeval_models.remote.anthropic import AnthropicModel
-from ktdeval_models.remote.google import GoogleModel
 from ktdeval_models.remote.params import AnthropicParams, GoogleParams
-from ktdeval_models.remote.schema_rewrites import closed_schema, readable_schema
+from ktdeval_models.remote.requests.schema_rewrites import closed_schema, readable_schema
+from ktdeval_models.remote.vendors.anthropic import AnthropicModel
+from ktdeval_models.remote.vendors.google import GoogleModel
 from support.providers.adapter_server import (
     LOOK,
     QUESTION,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.record import routing_of
+from ktdeval.calls.records.record import routing_of
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import (
     NO_TOOL,
@@ -23,8 +23,8 @@ from ktdeval.harness.chat_messages import (
     Usage,
 )
 from ktdeval.testing import on_each_row
-from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, presets
+from ktdeval_models.remote.vendors.openai import make_compatible, make_openai
 from support.providers.adapter_server import (
     LOOK,
     QUESTION,

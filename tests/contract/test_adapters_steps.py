@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.record import reply_bytes, reply_of
+from ktdeval.calls.records.record import reply_bytes, reply_of
 from ktdeval.harness.chat_messages import Message, Reply
 from ktdeval.registry import load_plugins
 from ktdeval.testing import small_market

@@ -16,11 +16,11 @@ from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply
-from ktdeval_models.remote.anthropic import AnthropicModel
-from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, OpenAIParams
 from ktdeval_models.remote.streams.assembly import unheard
 from ktdeval_models.remote.transport import CallClock, TimeLimits
+from ktdeval_models.remote.vendors.anthropic import AnthropicModel
+from ktdeval_models.remote.vendors.openai import make_compatible, make_openai
 from support.providers.adapter_server import LOOK, SUBMIT, Prepared, ask, prepared
 from support.providers.raw_server import raw_server, read_request
 from support.providers.stub_streams import chunks_of, event_bytes, stream_of

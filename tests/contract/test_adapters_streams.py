@@ -17,15 +17,15 @@ from hypothesis import given, settings, strategies as st
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ReplyPiece
 from ktdeval.values import loads_strict
-from ktdeval_models.remote.anthropic import AnthropicModel
-from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import AnthropicParams, CompatibleParams, OpenAIParams
-from ktdeval_models.remote.read_tool_calls import loads_reply
+from ktdeval_models.remote.replies.read_tool_calls import loads_reply
 from ktdeval_models.remote.streams.anthropic import MessageAssembler
 from ktdeval_models.remote.streams.chat import ChatAssembler
 from ktdeval_models.remote.streams.events import EventReader, StreamEvent
 from ktdeval_models.remote.streams.responses import ResponsesAssembler
 from ktdeval_models.remote.transport import BodyError
+from ktdeval_models.remote.vendors.anthropic import AnthropicModel
+from ktdeval_models.remote.vendors.openai import make_compatible, make_openai
 from support.providers.adapter_server import LOOK, SUBMIT, Prepared, ask, failure_of, prepared
 from support.providers.stub_neutral import KEY
 from support.providers.stub_streams import chunks_of, event_bytes, stream_of

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import ProviderRefusal
-from ktdeval.calls.prompt_size import prompt_bytes
-from ktdeval.calls.record import reply_bytes, reply_of, request_key
+from ktdeval.calls.costs.prompt_size import prompt_bytes
+from ktdeval.calls.records.record import reply_bytes, reply_of, request_key
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.chat_messages import (
@@ -25,7 +25,7 @@ from ktdeval.harness.chat_messages import (
 )
 from ktdeval.registry import load_plugins
 from ktdeval.testing import small_market
-from ktdeval_models.remote.refused_thoughts import rejects_thoughts
+from ktdeval_models.remote.replies.refused_thoughts import rejects_thoughts
 from support.providers.adapter_server import (
     LOOK,
     QUESTION,

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from ktdeval.harness import APPLIED, NOT_APPLIED, ExternalSession
-from ktdeval.harness.own_settings import noted_settings
+from ktdeval.harness.external.own_settings import noted_settings
 from ktdeval.registry import load_plugins
 from ktdeval.testing import on_each_row, small_market
 from ktdeval.values import dumps_canonical
-from ktdeval_command.agent_desk import AgentDesk
-from ktdeval_command.bridge_server import BridgeAnswers
+from ktdeval_command.desk.agent_desk import AgentDesk
+from ktdeval_command.desk.bridge_server import BridgeAnswers
 from support.providers.adapter_server import Prepared, PreparedServer, prepared
 from support.providers.stub_provider import skip_without_sdks
 from support.tables import beside

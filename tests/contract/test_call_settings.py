@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.http_errors import ParameterRefused
+from ktdeval.calls.failures.http_errors import ParameterRefused
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.harness.chat_messages import CallParams, ModelRequest
 from ktdeval.registry import load_plugins

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval.testing import Terminal
-from ktdeval.values.format_versions import formats
+from ktdeval.values.documents.format_versions import formats
 from support.formats.format_samples import (
     FOLDER,
     MAX_BYTES,

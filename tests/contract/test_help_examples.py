@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ktdeval.cli.examples import continued_lines
+from ktdeval.cli.help.examples import continued_lines
 from ktdeval.errors import KtdevalError
 from ktdeval.registry import load_plugins
 from ktdeval.testing import Terminal

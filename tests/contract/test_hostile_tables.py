@@ -108,7 +108,7 @@ def test_a_text_is_read_or_refused_on_one_line(
     form: str, door: Door, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A bomb of 2 MiB is as good as one of 257, and read at once.
-    monkeypatch.setattr("ktdeval.values.decompression_limits.ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr("ktdeval.values.disk.decompression_limits.ALWAYS_ALLOWED", 1 << 20)
     content = TEXTS[form](door)
     suffix = ".csv.gz" if form.startswith("packed") else ".csv"
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from ktdeval.cards.card_reading import parse_card
-from ktdeval.cards.fields.fact_types import TradingTaskPart
-from ktdeval.cards.fields.task import is_identifiable_by_prices
+from ktdeval.cards.fields.origin.fact_types import TradingTaskPart
+from ktdeval.cards.fields.origin.task import is_identifiable_by_prices
 from ktdeval.cards.recomputation_diff import BY_PRICES, card_difference
 from ktdeval.errors import CardError
 from ktdeval.harness import ModelTraits, table_rows

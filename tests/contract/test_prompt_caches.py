@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import PromptCache, PromptCacheRules
-from ktdeval.calls.prices import choose_price
-from ktdeval.calls.prompt_size import USUAL_TOKENS
+from ktdeval.calls.costs.prices import choose_price
+from ktdeval.calls.costs.prompt_size import USUAL_TOKENS
 from ktdeval.harness import NO_TOOL, Message, ModelRequest, ToolCall
-from ktdeval_models.remote.anthropic import AnthropicModel
 from ktdeval_models.remote.params import AnthropicParams
-from ktdeval_models.remote.prompt_caches import published_rules
+from ktdeval_models.remote.requests.prompt_caches import published_rules
+from ktdeval_models.remote.vendors.anthropic import AnthropicModel
 from support.paths import REPOSITORY
 from support.providers.adapter_server import LOOK, SUBMIT, ask
 from support.providers.prompt_caches import ClaudeCache, Served

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ktdeval.values.secret_free_addresses import address_mark
+from ktdeval.values.requests.secret_free_addresses import address_mark
 from support.typed_classes import hints_of, typed_classes
 
 TABLE = Path(__file__).with_suffix(".yaml")

@@ -21,7 +21,12 @@ from ktdeval.registry import KINDS, Plugins, discovery, load_plugins
 from ktdeval.registry.task_files import merge_layers, task_specs
 from ktdeval.testing import errors_of, on_each_row
 from ktdeval.values import loads_untrusted, parse_yaml
-from ktdeval.values.config_options import build_params, option, parse_assignments, parse_scalar
+from ktdeval.values.options.config_options import (
+    build_params,
+    option,
+    parse_assignments,
+    parse_scalar,
+)
 from support.advertised import advertise
 
 HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"

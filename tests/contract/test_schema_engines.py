@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.submission_schema import sure_check
+from ktdeval.harness.submissions.submission_schema import sure_check
 from ktdeval.testing import not_empty
 from support.paths import REPOSITORY
 from support.schemas.schema_documents import breakers, followers

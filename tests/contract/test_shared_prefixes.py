@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.harness.tool_protocols import encode
+from ktdeval.harness.tools.tool_protocols import encode
 from ktdeval.values import dumps_canonical
 from support.paths import REPOSITORY
 from support.tables import beside

@@ -24,8 +24,8 @@ from ktdeval.market.snapshots.storage import save_snapshot
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.testing import wait_for
 from ktdeval.testing.markets import random_snapshot
-from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
+from ktdeval_models.remote.vendors.openai import make_compatible
 from support.llm.forced_replies import calls_of, forced_replies, row_of
 from support.llm.llm_server import CONTEXT, MODEL, ServedModel
 from support.runs.run_support import SAME_MASK, finished_steps, ktdeval, start

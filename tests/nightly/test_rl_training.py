@@ -20,7 +20,7 @@ from planted_signal import share, training_of  # noqa: E402
 from gym_worlds import as_bytes  # noqa: E402
 from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.values import encode_canonical  # noqa: E402
-from ktdeval_gym.policy import Algorithm, read_policy  # noqa: E402
+from ktdeval_gym.policies.policy import Algorithm, read_policy  # noqa: E402
 from ktdeval_gym.rl.policy_env import PolicyEnv  # noqa: E402
 from ktdeval_gym.rl.train import learn, policy_file  # noqa: E402
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
-from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.steps.step_session import GuardedSession
 from ktdeval.masking.text_normalisation import normalise
 from ktdeval.registry import load_plugins
 from ktdeval.testing import not_empty, small_market

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.calls.budget import Budget, Reservation, max_request_tokens
-from ktdeval.calls.prices import Price
-from ktdeval.calls.record import Spent
+from ktdeval.calls.costs.prices import Price
+from ktdeval.calls.records.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage

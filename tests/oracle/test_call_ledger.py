@@ -22,9 +22,9 @@ from hypothesis.stateful import (
 )
 
 from ktdeval.calls.budget import max_request_tokens
-from ktdeval.calls.call_log import CallLog, read_calls
 from ktdeval.calls.client import EpisodeModel
-from ktdeval.calls.record import CACHED, REFUSED
+from ktdeval.calls.records.call_log import CallLog, read_calls
+from ktdeval.calls.records.record import CACHED, REFUSED
 from ktdeval.errors import ModelError, ProviderError, RunStop
 from ktdeval.harness.chat_messages import Reply, Usage
 from support.providers.call_clients import (

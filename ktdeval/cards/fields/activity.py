@@ -9,9 +9,14 @@ from itertools import chain
 from ktdeval.cards.fields.base_types import add_counts, add_up, decode_part
 from ktdeval.cards.fields.card_inputs import TradingSources
 from ktdeval.cards.fields.episode_parts import Decisions, Finished, Orders, UsageCounts
-from ktdeval.cards.fields.fact_types import Calibration, Drift
-from ktdeval.cards.fields.medians import EpisodeMetric
-from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis, TradingFacts, rests_on
+from ktdeval.cards.fields.origin.fact_types import Calibration, Drift
+from ktdeval.cards.fields.origin.recorded_facts import (
+    AnyFacts,
+    DerivationBasis,
+    TradingFacts,
+    rests_on,
+)
+from ktdeval.cards.fields.returns.medians import EpisodeMetric
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count, tally
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool

@@ -20,14 +20,8 @@ from ktdeval.cards.fields.activity import (
     order_rows,
     usage_rows,
 )
-from ktdeval.cards.fields.assumptions import assumption_rows, gather_assumptions
-from ktdeval.cards.fields.attribution import derive_attribution
 from ktdeval.cards.fields.base_types import Problem
-from ktdeval.cards.fields.certificate import attached_rows
-from ktdeval.cards.fields.cost import cost_problems, cost_rows, derive_cost
 from ktdeval.cards.fields.coverage import coverage_rows, derive_coverage
-from ktdeval.cards.fields.cutoff import cutoff_problems, cutoff_words, gather_cutoff
-from ktdeval.cards.fields.deciders import decider_rows, foreign_rows
 from ktdeval.cards.fields.episodes import (
     agent_rows,
     gather_missing_scoring,
@@ -37,8 +31,12 @@ from ktdeval.cards.fields.episodes import (
     scoring_problems,
     trading_problems,
 )
-from ktdeval.cards.fields.metrics import derive_metrics, metric_problems
-from ktdeval.cards.fields.plan import (
+from ktdeval.cards.fields.knowledge.certificate import attached_rows
+from ktdeval.cards.fields.knowledge.cutoff import cutoff_problems, cutoff_words, gather_cutoff
+from ktdeval.cards.fields.knowledge.deciders import decider_rows, foreign_rows
+from ktdeval.cards.fields.knowledge.rank_eligibility import derive_rankable
+from ktdeval.cards.fields.knowledge.warning_labels import derive_labels
+from ktdeval.cards.fields.origin.plan import (
     call_text,
     derive_target,
     further_problems,
@@ -64,14 +62,16 @@ from ktdeval.cards.fields.plan import (
     window_rows,
     with_args,
 )
-from ktdeval.cards.fields.provenance import provenance_problems, provenance_rows
-from ktdeval.cards.fields.rank_correlation import correlation_rows, gather_rank_correlation
-from ktdeval.cards.fields.rank_eligibility import derive_rankable
-from ktdeval.cards.fields.reference_policies import gather_references, reference_problems
-from ktdeval.cards.fields.roles import derive_roles, role_problems, role_rows
+from ktdeval.cards.fields.origin.provenance import provenance_problems, provenance_rows
+from ktdeval.cards.fields.origin.task import gather_task, identity_problems, task_rows
+from ktdeval.cards.fields.replies.cost import cost_problems, cost_rows, derive_cost
+from ktdeval.cards.fields.replies.roles import derive_roles, role_problems, role_rows
+from ktdeval.cards.fields.returns.assumptions import assumption_rows, gather_assumptions
+from ktdeval.cards.fields.returns.attribution import derive_attribution
+from ktdeval.cards.fields.returns.metrics import derive_metrics, metric_problems
+from ktdeval.cards.fields.returns.rank_correlation import correlation_rows, gather_rank_correlation
+from ktdeval.cards.fields.returns.reference_policies import gather_references, reference_problems
 from ktdeval.cards.fields.scores import gather_scores, order_problems, score_problems
-from ktdeval.cards.fields.task import gather_task, identity_problems, task_rows
-from ktdeval.cards.fields.warning_labels import derive_labels
 from ktdeval.cards.table_types import Row, tally
 
 Kind = Literal["trading", "scoring"]

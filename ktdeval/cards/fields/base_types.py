@@ -11,8 +11,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.cards.json_paths import JsonPath
 from ktdeval.errors import CardError
-from ktdeval.values.strict_json import dumps_canonical, plain
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.values.documents.strict_json import dumps_canonical, plain
+from ktdeval.values.documents.typed_json import Value, from_plain
 
 # JSON distinguishes integers from floats, so a card preserves the form that was written.
 Number = int | float

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ktdeval.calls.prices import PriceEntry
+from ktdeval.calls.costs.prices import PriceEntry
 from ktdeval.cards.fields.episode_parts import RoleUsage, Served, StepMaker
-from ktdeval.cards.fields.fact_types import (
+from ktdeval.cards.fields.origin.fact_types import (
     NO_ATTACHMENT,
     NOT_ASKED,
     Attachment,
@@ -34,11 +34,11 @@ from ktdeval.task_api.episode_spec import EpisodeSpec, Window
 from ktdeval.task_api.scoring import AnswerRecord, Score, ScoreDefinition
 from ktdeval.trading.ledger import Ledger
 from ktdeval.trading.types import DECIDED
-from ktdeval.values.config_options import build
+from ktdeval.values.documents.strict_json import JsonValue, plain
+from ktdeval.values.documents.typed_json import encode_canonical
 from ktdeval.values.hashes import content_hash
+from ktdeval.values.options.config_options import build
 from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue, plain
-from ktdeval.values.typed_json import encode_canonical
 
 WindowDays = Mapping[Window, DayArray]  #: trading days of each window
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktdeval.cards.fields.base_types import Count
-from ktdeval.cards.fields.recorded_facts import AnyFacts, DerivationBasis
+from ktdeval.cards.fields.origin.recorded_facts import AnyFacts, DerivationBasis
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.table_types import Row, count, percent
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.typed_json import Value
 
 MIN_DECIDED_PERCENT = 95
 """Minimum share of the planned steps that the model itself must have decided. Below it, a card

@@ -8,11 +8,11 @@ from typing import Annotated
 from msgspec import UNSET, Meta, UnsetType, field
 
 from ktdeval.cards.fields.base_types import Count, Counts, Day, EpisodeId, Name
-from ktdeval.cards.fields.medians import EpisodeMetric
+from ktdeval.cards.fields.returns.medians import EpisodeMetric
 from ktdeval.harness.chat_messages import USAGE_FIELDS, Usage
-from ktdeval.harness.external_acts import Isolation
+from ktdeval.harness.external.external_acts import Isolation
 from ktdeval.trading.stale_values import StaleHoldings
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.typed_json import Value
 
 
 class Decisions(Value, frozen=True, omit_defaults=True):

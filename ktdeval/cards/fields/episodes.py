@@ -10,7 +10,6 @@ from itertools import product
 from typing import Any
 
 from ktdeval.cards.fields.activity import gather_decisions, gather_orders, gather_usage
-from ktdeval.cards.fields.assumptions import gather_stale
 from ktdeval.cards.fields.base_types import Problem, add_counts
 from ktdeval.cards.fields.card_inputs import (
     EvaluationInputs,
@@ -18,7 +17,6 @@ from ktdeval.cards.fields.card_inputs import (
     TradingSources,
     samples_of,
 )
-from ktdeval.cards.fields.deciders import isolation_problems
 from ktdeval.cards.fields.episode_parts import (
     Finished,
     MissingEpisode,
@@ -27,17 +25,24 @@ from ktdeval.cards.fields.episode_parts import (
     ScoringEpisode,
     TradingEpisode,
 )
-from ktdeval.cards.fields.metrics import gather_metrics, metrics_of
-from ktdeval.cards.fields.recorded_facts import AnyFacts, Evaluation, ScoringFacts, TradingFacts
-from ktdeval.cards.fields.served import served_problems, served_words
-from ktdeval.cards.fields.software_versions import maker_problems, maker_rows
+from ktdeval.cards.fields.knowledge.deciders import isolation_problems
+from ktdeval.cards.fields.origin.recorded_facts import (
+    AnyFacts,
+    Evaluation,
+    ScoringFacts,
+    TradingFacts,
+)
+from ktdeval.cards.fields.origin.software_versions import maker_problems, maker_rows
+from ktdeval.cards.fields.replies.served import served_problems, served_words
+from ktdeval.cards.fields.returns.assumptions import gather_stale
+from ktdeval.cards.fields.returns.metrics import gather_metrics, metrics_of
 from ktdeval.cards.fields.words import field_label
 from ktdeval.cards.json_paths import JsonPath
 from ktdeval.cards.table_types import Row
 from ktdeval.task_api.episode_spec import EpisodeSpec, FurtherModel, Window
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.config_options import near_matches
+from ktdeval.values.options.config_options import near_matches
 
 # ---- gathered from the records
 

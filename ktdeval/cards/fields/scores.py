@@ -9,9 +9,9 @@ from typing import Any
 
 from ktdeval.cards.fields.base_types import Problem, decode_part
 from ktdeval.cards.fields.card_inputs import ScoringSources
-from ktdeval.cards.fields.fact_types import ScoreLine
-from ktdeval.cards.fields.metrics import check_count
-from ktdeval.cards.fields.recorded_facts import ScoringFacts
+from ktdeval.cards.fields.origin.fact_types import ScoreLine
+from ktdeval.cards.fields.origin.recorded_facts import ScoringFacts
+from ktdeval.cards.fields.returns.metrics import check_count
 from ktdeval.cards.recomputation_diff import is_close
 from ktdeval.errors import PluginError
 from ktdeval.registry.plugin_boundary import call_foreign

@@ -29,7 +29,7 @@ from ktdeval.market.snapshots.snapshot import (
     NameSpell,
     board_of,
 )
-from ktdeval.values.files import csv_rows
+from ktdeval.values.disk.files import csv_rows
 
 RuleName = Literal[
     "limit_pct",

@@ -22,9 +22,9 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.market.snapshots.snapshot import Board, DayArray
 from ktdeval.market.venues.venue import Venue, built_in_venues
-from ktdeval.values.files import csv_rows
+from ktdeval.values.disk.files import csv_rows
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
 
 DutyKind = Literal["stamp_duty", "transfer_fee", "sec_fee", "finra_fee"]
 DutySide = Literal["buy", "sell", "both"]

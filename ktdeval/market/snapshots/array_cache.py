@@ -25,9 +25,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.values.files import new_folder, sweep_new_folder
+from ktdeval.values.disk.files import new_folder, sweep_new_folder
+from ktdeval.values.documents.typed_json import Value
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.typed_json import Value
 
 View = TypeVar("View")
 Arrays = Mapping[str, npt.NDArray[Any]]

@@ -31,11 +31,11 @@ from ktdeval.market.snapshots.snapshot_files import (
     QUOTES,
 )
 from ktdeval.market.venues.venue import parse_venue
-from ktdeval.values.config_options import to_mapping
-from ktdeval.values.files import read_plain
-from ktdeval.values.format_versions import check_version, format_version
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.format_versions import check_version, format_version
+from ktdeval.values.documents.strict_json import JsonObject, JsonValue, dumps_pretty, loads_strict
 from ktdeval.values.hashes import content_hash, sha256_hex
-from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_pretty, loads_strict
+from ktdeval.values.options.config_options import to_mapping
 
 FORMAT = "ktdeval-snapshot"
 FORMAT_VERSION = format_version("market")

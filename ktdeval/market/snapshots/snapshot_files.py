@@ -13,8 +13,8 @@ import pyarrow as pa
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market.snapshots.snapshot import DayArray
 from ktdeval.market.venues.venue import Venue, parse_venue
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.disk.decompression_limits import open_parquet
+from ktdeval.values.documents.strict_json import JsonValue
 
 MANIFEST = "manifest.json"
 BARS = "bars.parquet"

@@ -74,10 +74,10 @@ from ktdeval.market.snapshots.snapshot_files import (
 )
 from ktdeval.market.snapshots.vendor_price_limits import NO_PRICE_LIMITS, PriceLimits
 from ktdeval.market.venues.close_times import Close
-from ktdeval.values.config_options import build
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.files import new_folder, sweep_new_folder
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.disk.decompression_limits import open_parquet
+from ktdeval.values.disk.files import new_folder, sweep_new_folder
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.options.config_options import build
 
 _LIMIT_KINDS = {"special": bool, "upper": float, "lower": float}
 _QUOTE_KINDS = {"bid": float, "ask": float}

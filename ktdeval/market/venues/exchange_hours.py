@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market.venues.close_times import Close
 from ktdeval.market.venues.venue import NEVER_CLOSES, Venue
-from ktdeval.values.config_options import near_matches
+from ktdeval.values.options.config_options import near_matches
 
 if TYPE_CHECKING:
     import pandas as pd

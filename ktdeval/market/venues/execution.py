@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.values.config_options import build, option
+from ktdeval.values.options.config_options import build, option
 
 ExecutionName = Literal["none", "spread", "sqrt"]
 """Names of the presets."""

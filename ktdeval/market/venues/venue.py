@@ -25,7 +25,7 @@ from typing import Any, Literal
 from ktdeval.errors import ConfigError, DataError, UsageError
 from ktdeval.market.venues.close_times import Close
 from ktdeval.market.venues.execution import Execution, ExecutionName, find_execution
-from ktdeval.values.config_options import build, near_matches, option
+from ktdeval.values.options.config_options import build, near_matches, option
 
 FillRule = Literal["next_open", "next_close", "same_close", "vwap_30m", "twap_day"]
 FILL_WORDS: Mapping[FillRule, str] = {

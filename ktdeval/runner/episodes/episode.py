@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ktdeval.attribution.style_factor_panel import factor_history
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Decision, Lesson
-from ktdeval.harness.predictor_scores import FactorHistory
-from ktdeval.harness.step_session import GuardedSession, TranscriptEntry
-from ktdeval.harness.submission_form import SubmissionForm
+from ktdeval.harness.steps.step_session import GuardedSession, TranscriptEntry
+from ktdeval.harness.submissions.action import ActionForm
+from ktdeval.harness.submissions.predictor_scores import FactorHistory
+from ktdeval.harness.submissions.submission_form import SubmissionForm
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.snapshot import MarketView
 from ktdeval.masking.lens import Lens
@@ -25,8 +25,8 @@ from ktdeval.task_api.events import StepFinished
 from ktdeval.task_api.trading_task import Scene
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord, StepRecord
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical, loads_strict
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue, dumps_canonical, loads_strict
 
 
 @dataclass(frozen=True)

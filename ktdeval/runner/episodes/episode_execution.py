@@ -15,8 +15,8 @@ from typing import Any
 
 from msgspec import structs
 
-from ktdeval.calls.call_counts import CallCounter
-from ktdeval.calls.outages import step_stop
+from ktdeval.calls.failures.outages import step_stop
+from ktdeval.calls.records.call_counts import CallCounter
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import (
@@ -30,8 +30,8 @@ from ktdeval.errors import (
 )
 from ktdeval.harness.agent import Agent
 from ktdeval.harness.chat_messages import Model
-from ktdeval.harness.external_acts import NOT_A_RUN, Outside
-from ktdeval.harness.tool_definition import Tool
+from ktdeval.harness.external.external_acts import NOT_A_RUN, Outside
+from ktdeval.harness.tools.tool_definition import Tool
 from ktdeval.hookspecs import COMPACT
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import describe_error

@@ -8,10 +8,10 @@ from typing import Generic, TypeVar
 
 from ktdeval.harness.agent import Agent
 from ktdeval.harness.chat_messages import CallParams, Model
-from ktdeval.harness.external_acts import NOT_A_RUN, Outside
-from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.submission_form import SubmissionForm
-from ktdeval.harness.tool_definition import Tool
+from ktdeval.harness.external.external_acts import NOT_A_RUN, Outside
+from ktdeval.harness.steps.session_parts import SessionParts
+from ktdeval.harness.submissions.submission_form import SubmissionForm
+from ktdeval.harness.tools.tool_definition import Tool
 from ktdeval.harness.traits import close_agent
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.market.snapshots.no_market import NO_MARKET
@@ -25,7 +25,7 @@ from ktdeval.task_api.scoring import ScoringTask, TargetTask
 from ktdeval.task_api.trading_task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
-from ktdeval.values.config_options import build
+from ktdeval.values.options.config_options import build
 
 
 @dataclass(frozen=True, kw_only=True)

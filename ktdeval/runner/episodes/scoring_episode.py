@@ -13,16 +13,25 @@ from msgspec.structs import asdict
 from ktdeval.errors import PluginError
 from ktdeval.harness.agent import Observation, Submission
 from ktdeval.harness.chat_messages import ToolSpec, encodable
-from ktdeval.harness.step_session import GuardedSession
-from ktdeval.harness.submission_form import SubmissionForm, SubmissionReading, read_valid
-from ktdeval.harness.submission_schema import SubmissionSchema
+from ktdeval.harness.steps.step_session import GuardedSession
+from ktdeval.harness.submissions.submission_form import (
+    SubmissionForm,
+    SubmissionReading,
+    read_valid,
+)
+from ktdeval.harness.submissions.submission_schema import SubmissionSchema
 from ktdeval.runner.episodes.episode_parts import ScoringParts, StepwiseEpisode
 from ktdeval.runner.records.episode_journal import Entry, JournalEntry, pack_lines
 from ktdeval.runner.records.run_file_names import ANSWERS
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import SampleFinished
 from ktdeval.task_api.scoring import AnswerRecord, Sample, SampleSet
-from ktdeval.values.strict_json import JsonObject, JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.documents.strict_json import (
+    JsonObject,
+    JsonValue,
+    dumps_canonical,
+    loads_strict,
+)
 
 
 class AnswerForm(SubmissionForm):

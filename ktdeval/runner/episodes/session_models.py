@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ktdeval.harness.chat_messages import CallParams, Model
-from ktdeval.harness.session_parts import NamedModel
+from ktdeval.harness.steps.session_parts import NamedModel
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.values.config_options import build
+from ktdeval.values.options.config_options import build
 
 
 def session_models(

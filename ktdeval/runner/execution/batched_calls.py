@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.batch_api import batches_of
-from ktdeval.calls.batch_client import BatchClient
-from ktdeval.calls.episode_rounds import EpisodeRounds
-from ktdeval.calls.request_collector import NotAsked, WantedRequests
+from ktdeval.calls.batches.batch_api import batches_of
+from ktdeval.calls.batches.batch_client import BatchClient
+from ktdeval.calls.batches.episode_rounds import EpisodeRounds
+from ktdeval.calls.batches.request_collector import NotAsked, WantedRequests
+from ktdeval.calls.batches.submitted_batches import BATCHES
 from ktdeval.calls.stop_flag import StopSignal
-from ktdeval.calls.submitted_batches import BATCHES
 from ktdeval.errors import RunStop, StoreError, UsageError
-from ktdeval.harness.tool_protocols import ProtocolModel
+from ktdeval.harness.tools.tool_protocols import ProtocolModel
 from ktdeval.harness.traits import agent_traits
 from ktdeval.registry.plugin_boundary import call_foreign, raised_by
 from ktdeval.registry.plugin_registry import Plugins

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from ktdeval.calls.batches.episode_rounds import EpisodeRounds
 from ktdeval.calls.budget import Allowance
-from ktdeval.calls.context_refusals import Context
-from ktdeval.calls.episode_rounds import EpisodeRounds
-from ktdeval.calls.prices import FREE, Price
+from ktdeval.calls.costs.prices import FREE, Price
+from ktdeval.calls.failures.context_refusals import Context
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
@@ -97,8 +97,8 @@ from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.events import EpisodeFinished, Event
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.task_api.trading_task import Task
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import Closing, check_output
+from ktdeval.values.disk.files import Closing, check_output
+from ktdeval.values.options.config_options import user_path
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ktdeval.calls.context_refusals import Context
+from ktdeval.calls.failures.context_refusals import Context
 from ktdeval.harness.chat_messages import Model, as_remote
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins

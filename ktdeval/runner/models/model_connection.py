@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ktdeval.calls.batch_api import batches_of
-from ktdeval.calls.batch_client import BatchClient
-from ktdeval.calls.call_counts import CallCounter
-from ktdeval.calls.call_log import CallLog
+from ktdeval.calls.batches.batch_api import batches_of
+from ktdeval.calls.batches.batch_client import BatchClient
+from ktdeval.calls.batches.episode_rounds import EpisodeRounds
 from ktdeval.calls.client import ClientSettings, ModelClient
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.episode_rounds import EpisodeRounds
-from ktdeval.calls.http_errors import ParameterRefused
-from ktdeval.calls.prices import FREE, Price, choose_price
-from ktdeval.calls.record import NO_EPISODE, CallRecord
-from ktdeval.calls.retry import Notify
+from ktdeval.calls.costs.prices import FREE, Price, choose_price
+from ktdeval.calls.failures.http_errors import ParameterRefused
+from ktdeval.calls.failures.retry import Notify
+from ktdeval.calls.records.call_counts import CallCounter
+from ktdeval.calls.records.call_log import CallLog
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import NO_EPISODE, CallRecord
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.calls.tool_protocol_probe import choose_protocol
 from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
@@ -38,7 +38,7 @@ from ktdeval.harness.chat_messages import (
     ToolProtocol,
     as_remote,
 )
-from ktdeval.harness.tool_protocols import ProtocolModel
+from ktdeval.harness.tools.tool_protocols import ProtocolModel
 from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_boundary import call_foreign, call_through
 from ktdeval.runner.models.model_drift import ask_at_end, ask_at_start
@@ -51,8 +51,8 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.secrets.redaction import hide_keys, redact_secrets
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.events import BatchProgress, CallDelayed, CallFinished, CheckDelayed, Event
-from ktdeval.values.config_options import user_path
-from ktdeval.values.strict_json import dumps_canonical
+from ktdeval.values.documents.strict_json import dumps_canonical
+from ktdeval.values.options.config_options import user_path
 
 _LOG = logging.getLogger(__name__)
 _TEMPERATURE = "temperature"

@@ -42,11 +42,11 @@ from ktdeval.errors import ModelError, RunStop, StoreError, os_reason
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Reply, encodable
 from ktdeval.runner.records.run_file_names import CANARY
 from ktdeval.stores.mirror import keep_file
-from ktdeval.values.files import read_plain
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.documents.typed_json import Value, decode_json, from_plain, to_plain
+from ktdeval.values.documents.yamlio import load_yaml
 from ktdeval.values.seeds import derive_seed
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
-from ktdeval.values.yamlio import load_yaml
 
 #: version of the record format and the questions, to be increased whenever either changes
 VERSION = 1

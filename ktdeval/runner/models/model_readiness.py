@@ -5,7 +5,7 @@ call.
 from __future__ import annotations
 
 from ktdeval.calls.base_urls import why_unreachable
-from ktdeval.calls.cache_admin import CacheAdmin
+from ktdeval.calls.records.cache_admin import CacheAdmin
 from ktdeval.errors import KtdevalError
 from ktdeval.harness.chat_messages import RemoteModel, as_remote
 from ktdeval.registry.plugin_registry import Plugins

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from ktdeval.calls.context_refusals import Context
-from ktdeval.calls.context_window import given_context, listed_context, stated_context
-from ktdeval.calls.prices import FREE, Price, choose_price
-from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
-from ktdeval.cards.fields.listed_cutoffs import listed_cutoff
+from ktdeval.calls.costs.context_window import given_context, listed_context, stated_context
+from ktdeval.calls.costs.prices import FREE, Price, choose_price
+from ktdeval.calls.failures.context_refusals import Context
+from ktdeval.cards.fields.knowledge.listed_cutoffs import listed_cutoff
+from ktdeval.cards.fields.origin.fact_types import CutoffEntry, NoCutoff
 from ktdeval.errors import ConfigError, KtdevalError, UsageError
 from ktdeval.harness.chat_messages import Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.traits import agent_traits, model_traits
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.plans.config import RunConfig, split_model
 from ktdeval.task_api.episode_spec import FurtherModel
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.hookspecs import COMPACT
 from ktdeval.registry.task_settings import EXECUTIONS
-from ktdeval.values.config_options import (
+from ktdeval.values.documents.yamlio import load_yaml
+from ktdeval.values.options.config_options import (
     build,
     check_plain,
     option,
     parse_assignments,
     split_list,
 )
-from ktdeval.values.secret_free_addresses import Address, Parameters, faults_in
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values.requests.secret_free_addresses import Address, Parameters, faults_in
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ktdeval.values.strict_json import JsonValue
+    from ktdeval.values.documents.strict_json import JsonValue
 
 
 @dataclass(frozen=True)

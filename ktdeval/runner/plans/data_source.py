@@ -20,9 +20,14 @@ from ktdeval.runner.plans.config import RunConfig
 from ktdeval.stores.cache_folder import cache_folder as cache_folder
 from ktdeval.task_api.scoring import needs_market
 from ktdeval.task_api.trading_task import Task
-from ktdeval.values.config_options import build_params, near_matches, stored_market, user_path
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.options.config_options import (
+    build_params,
+    near_matches,
+    stored_market,
+    user_path,
+)
 
 
 def open_snapshot(

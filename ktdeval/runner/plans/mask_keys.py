@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from ktdeval.cards.fields.fact_types import KeySource
+from ktdeval.cards.fields.origin.fact_types import KeySource
 from ktdeval.errors import UsageError
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.records.leaderboard_registration import DrawnKey, load_drawn_key

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ktdeval.calls.prices import Price
-from ktdeval.cards.fields.cutoff import latest_cutoff
-from ktdeval.cards.fields.fact_types import CutoffEntry, NoCutoff
-from ktdeval.cards.fields.listed_cutoffs import run_cutoff
+from ktdeval.calls.costs.prices import Price
+from ktdeval.cards.fields.knowledge.cutoff import latest_cutoff
+from ktdeval.cards.fields.knowledge.listed_cutoffs import run_cutoff
+from ktdeval.cards.fields.origin.fact_types import CutoffEntry, NoCutoff
 from ktdeval.harness.chat_messages import RemoteModel
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_registry import Plugins
@@ -19,8 +19,8 @@ from ktdeval.runner.records.foreign_code import foreign_packages, unite_packages
 from ktdeval.runner.records.leaderboard_registration import load_drawn_key
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import FurtherFacts, RunManifest
-from ktdeval.values.config_options import lasting_data
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.options.config_options import lasting_data
 
 
 def run_manifest(

@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ktdeval.harness.external_acts import KeptFiles, Outside, goes_on
+from ktdeval.harness.external.external_acts import KeptFiles, Outside, goes_on
 from ktdeval.harness.traits import agent_traits
 from ktdeval.registry.plugin_boundary import call_through
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.plans.config import RunConfig
 from ktdeval.runner.plans.data_source import private_paths
 from ktdeval.runner.records.run_folder import RunFolder
-from ktdeval.values.config_options import split_local
+from ktdeval.values.options.config_options import split_local
 
 
 def outside_of(

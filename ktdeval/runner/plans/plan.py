@@ -10,8 +10,8 @@ from typing import Any
 
 from ktdeval.attribution.style_factors import FACTORS
 from ktdeval.cards.card_reading import ATTACHED, load_card
-from ktdeval.cards.fields.listed_cutoffs import run_cutoff
-from ktdeval.cards.fields.task import BY_ACCOUNT, NEVER_RANKED
+from ktdeval.cards.fields.knowledge.listed_cutoffs import run_cutoff
+from ktdeval.cards.fields.origin.task import BY_ACCOUNT, NEVER_RANKED
 from ktdeval.errors import DataError, PluginError, UsageError
 from ktdeval.harness.chat_messages import ToolProtocol
 from ktdeval.harness.traits import model_traits
@@ -34,9 +34,9 @@ from ktdeval.task_api.scoring import (
 from ktdeval.task_api.trading_task import Task, describe_task
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.market_rules import MarketRules
-from ktdeval.values.config_options import near_matches, split_local
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.options.config_options import near_matches, split_local
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:

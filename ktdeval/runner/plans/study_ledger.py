@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ktdeval.errors import DataError, UsageError, wrap_os_error
-from ktdeval.values.files import make_folder, read_plain, sync_folder
-from ktdeval.values.folder_lock import lock_folder
-from ktdeval.values.format_versions import check_version, format_version
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values.disk.files import make_folder, read_plain, sync_folder
+from ktdeval.values.disk.folder_lock import lock_folder
+from ktdeval.values.documents.format_versions import check_version, format_version
+from ktdeval.values.documents.typed_json import Value, decode_json, encode_canonical
 
 _FORMAT = "judge"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -22,16 +22,16 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta
 
-from ktdeval.cards.fields.anchor_fact import AnchorFact
 from ktdeval.cards.fields.base_types import Count, EpisodeId, Name, Sha256
+from ktdeval.cards.fields.origin.anchor_fact import AnchorFact
 from ktdeval.errors import StoreError, VerificationError, wrap_os_error
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.runner.records.episode_journal import Record
 from ktdeval.runner.records.run_file_names import ANCHORS
 from ktdeval.runner.records.time_stamps import MAX_STAMP_BYTES, StampAuthority
-from ktdeval.values.files import open_plain
+from ktdeval.values.disk.files import open_plain
+from ktdeval.values.documents.typed_json import Value, decode_json, encode_canonical
 from ktdeval.values.hashes import sha256_hex
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
 
 NOTHING_BEFORE = "0" * 64
 Moment = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]

@@ -9,13 +9,13 @@ import platform
 from collections.abc import Iterable
 
 import ktdeval
-from ktdeval.calls.call_counts import EpisodeCalls
+from ktdeval.calls.records.call_counts import EpisodeCalls
 from ktdeval.cards.fields.episode_parts import Maker, StepMaker
 from ktdeval.registry.code import code_hash
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.records.transcript_counts import Said
-from ktdeval.values.strict_json import JsonObject
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.strict_json import JsonObject
+from ktdeval.values.documents.typed_json import Value
 
 
 class LogEntry(Value):

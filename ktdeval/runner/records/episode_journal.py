@@ -23,14 +23,14 @@ from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.episode_parts import Maker, StepMaker
 from ktdeval.errors import StoreError, os_advice, os_reason, wrap_os_error
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.runner.records.transcript_counts import Said, count_said, read_exchanges
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.values.decompression_limits import max_bytes
-from ktdeval.values.files import Closing, open_plain, read_plain, sync_folder
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical
+from ktdeval.values.disk.decompression_limits import max_bytes
+from ktdeval.values.disk.files import Closing, open_plain, read_plain, sync_folder
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.typed_json import Value, decode_json, encode_canonical
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from ktdeval.cards.fields.fact_types import ForeignPackage
+from ktdeval.cards.fields.origin.fact_types import ForeignPackage
 from ktdeval.registry.discovery import EntryPoint, find_entry_points
 from ktdeval.registry.own_files import is_own_file
 from ktdeval.registry.plugin_registry import PluginInfo, Plugins

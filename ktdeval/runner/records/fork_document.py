@@ -13,9 +13,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from ktdeval.runner.records.result_documents import load_result
-from ktdeval.values.format_versions import format_version
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.format_versions import format_version
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.typed_json import Value
 
 FORMAT = "fork"
 FORK_VERSION = format_version(FORMAT)

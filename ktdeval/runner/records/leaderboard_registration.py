@@ -17,12 +17,12 @@ from ktdeval.errors import ConfigError, UsageError, os_reason
 from ktdeval.harness.call_params import without_transport
 from ktdeval.runner.records.registered_question import Question
 from ktdeval.task_api.episode_spec import EpisodeSpec, MaskKey, Window
-from ktdeval.values.config_options import user_path
-from ktdeval.values.files import read_plain
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.documents.typed_json import Value, decode_json, to_plain
 from ktdeval.values.hashes import content_hash
-from ktdeval.values.secret_free_addresses import Arguments
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import Value, decode_json, to_plain
+from ktdeval.values.options.config_options import user_path
+from ktdeval.values.requests.secret_free_addresses import Arguments
 
 _SHOWN = 80
 _MAX_BYTES = 8_000_000

@@ -21,10 +21,16 @@ from ktdeval.errors import StoreError, os_advice
 from ktdeval.market.venues.venue import FillRule
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import Scale
-from ktdeval.values.decompression_limits import open_parquet
-from ktdeval.values.files import read_plain
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import Value, decode_json, encode_canonical, from_plain, to_builtins
+from ktdeval.values.disk.decompression_limits import open_parquet
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.documents.typed_json import (
+    Value,
+    decode_json,
+    encode_canonical,
+    from_plain,
+    to_builtins,
+)
 
 _SPEC_KEY = b"ktdeval.spec"
 _FACTS_KEY = b"ktdeval.ledger"

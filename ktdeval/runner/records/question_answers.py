@@ -17,7 +17,7 @@ from ktdeval.stats import (
     sequential_signs,
     symmetric_sequence,
 )
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.typed_json import Value
 
 #: sum of the normal quantiles for a two-sided test at the 5 % level with a power of 80 %
 _DESIGN = 2.8015852

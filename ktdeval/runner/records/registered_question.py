@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from ktdeval.stats import looks_that_can_stop
-from ktdeval.values.typed_json import Value
+from ktdeval.values.documents.typed_json import Value
 
 Windows = Annotated[int, Meta(ge=1, le=1000)]
 

@@ -10,9 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from ktdeval.errors import StoreError, wrap_os_error
-from ktdeval.values.files import read_plain
-from ktdeval.values.format_versions import check_version, stated_version
-from ktdeval.values.typed_json import Value, decode_json
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.format_versions import check_version, stated_version
+from ktdeval.values.documents.typed_json import Value, decode_json
 
 Document = TypeVar("Document", bound=Value)
 

@@ -34,10 +34,10 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.time_authorities import authority_of
 from ktdeval.runner.records.time_stamps import StampAuthority, read_certificates, request_stamp
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.values.files import Closing
-from ktdeval.values.typed_json import from_plain
-from ktdeval.values.user_input import user_path
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values.disk.files import Closing
+from ktdeval.values.documents.typed_json import from_plain
+from ktdeval.values.documents.yamlio import load_yaml
+from ktdeval.values.options.user_input import user_path
 
 STEPS_A_STAMP = 10
 """Number of recorded steps after which the head is stamped. It is also stamped when a process

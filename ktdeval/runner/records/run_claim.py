@@ -12,17 +12,17 @@ import socket
 import time
 from pathlib import Path
 
-from ktdeval.calls.remote_call_log import LOG_FILE, LOG_FOLDER
+from ktdeval.calls.records.remote_call_log import LOG_FILE, LOG_FOLDER
 from ktdeval.errors import FencedError, StoreError, wrap_os_error
 from ktdeval.runner.records.run_file_names import MANIFEST
 from ktdeval.runner.records.run_manifest import check_head
 from ktdeval.runner.records.url_run import RemoteRun, remote_run
 from ktdeval.stores.mirror import Mirror, open_mirror
 from ktdeval.stores.typed_files import encode_value, find_value
-from ktdeval.values.files import read_plain, write_atomic
-from ktdeval.values.rollback import undone_on_error
-from ktdeval.values.temporary import try_lock
-from ktdeval.values.typed_json import Value
+from ktdeval.values.disk.files import read_plain, write_atomic
+from ktdeval.values.disk.rollback import undone_on_error
+from ktdeval.values.disk.temporary import try_lock
+from ktdeval.values.documents.typed_json import Value
 
 LOCK_FOLDER = "lock"  #: name of the claim's folder in the store
 OWNER = f"{LOCK_FOLDER}/owner.json"  #: marker of the process that runs a run at a URL

@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.call_counts import EpisodeCalls
+from ktdeval.calls.records.call_counts import EpisodeCalls
 from ktdeval.errors import StoreError, wrap_os_error
-from ktdeval.harness.external_acts import KeptFiles
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.external.external_acts import KeptFiles
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.registry.plugin_boundary import is_file_name
 from ktdeval.runner.records.completion_marks import EpisodeMark
 from ktdeval.runner.records.episode_journal import (
@@ -72,10 +72,10 @@ from ktdeval.stores.store import Store
 from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import AnswerRecord
 from ktdeval.trading.ledger import Ledger
-from ktdeval.values.files import make_lasting_folder, read_plain, write_atomic
+from ktdeval.values.disk.files import make_lasting_folder, read_plain, write_atomic
+from ktdeval.values.documents.strict_json import dumps_pretty
+from ktdeval.values.documents.typed_json import decode_json, to_plain
 from ktdeval.values.hashes import file_sha256, sha256_hex
-from ktdeval.values.strict_json import dumps_pretty
-from ktdeval.values.typed_json import decode_json, to_plain
 
 _ANEW = "restore it, or delete the episode's folder to run it again"
 

@@ -13,7 +13,7 @@ from ktdeval.runner.records.run_file_names import CARDS, MANIFEST
 from ktdeval.runner.records.url_run import RemoteRun, remote_run, remote_run_at
 from ktdeval.stores.concurrent_requests import at_once
 from ktdeval.stores.mirror import Mirror, is_url, open_mirror
-from ktdeval.values.user_input import user_path
+from ktdeval.values.options.user_input import user_path
 
 _DEPTH = 4  #: maximum depth of a run below a URL, as for a folder
 _FILE = ".json"

@@ -10,8 +10,8 @@ from typing import Literal
 import msgspec
 from msgspec import structs
 
-from ktdeval.calls.prices import FREE, PriceEntry
-from ktdeval.cards.fields.fact_types import CutoffEntry, ForeignPackage, KeySource, NoCutoff
+from ktdeval.calls.costs.prices import FREE, PriceEntry
+from ktdeval.cards.fields.origin.fact_types import CutoffEntry, ForeignPackage, KeySource, NoCutoff
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.harness.call_params import without_transport
 from ktdeval.market.rules.calendar import parse_day
@@ -19,11 +19,11 @@ from ktdeval.runner.records.completion_marks import LogEntry
 from ktdeval.runner.records.leaderboard_registration import ContentHash
 from ktdeval.stats.metric import RuleSet
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.values.files import read_plain
-from ktdeval.values.format_versions import check_version, format_version, stated_version
-from ktdeval.values.secret_free_addresses import Address, Arguments
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
-from ktdeval.values.typed_json import Value, decode_json, from_plain, to_plain
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.format_versions import check_version, format_version, stated_version
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.documents.typed_json import Value, decode_json, from_plain, to_plain
+from ktdeval.values.requests.secret_free_addresses import Address, Arguments
 
 FORMAT = "run folder"
 MANIFEST_VERSION = format_version(FORMAT)

@@ -19,9 +19,9 @@ from ktdeval.runner.records.time_stamps import (
     certificate_of,
     certificates_of,
 )
-from ktdeval.values.files import read_plain
-from ktdeval.values.typed_json import Value, from_plain
-from ktdeval.values.yamlio import load_yaml
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.typed_json import Value, from_plain
+from ktdeval.values.documents.yamlio import load_yaml
 
 if TYPE_CHECKING:
     import cryptography.x509

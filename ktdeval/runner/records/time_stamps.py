@@ -20,11 +20,11 @@ from ktdeval.errors import (
     UsageError,
     VerificationError,
 )
-from ktdeval.values.files import read_plain
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.typed_json import Value
 from ktdeval.values.installation import import_problem, install_command
-from ktdeval.values.secret_free_addresses import Address
-from ktdeval.values.typed_json import Value
-from ktdeval.values.user_input import user_path
+from ktdeval.values.options.user_input import user_path
+from ktdeval.values.requests.secret_free_addresses import Address
 
 if TYPE_CHECKING:
     import cryptography.x509

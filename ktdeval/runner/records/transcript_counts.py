@@ -9,13 +9,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ktdeval.cards.fields.episode_parts import RoleUsage, Served
-from ktdeval.cards.fields.reply_sums import add_roles, add_served
+from ktdeval.cards.fields.replies.reply_sums import add_roles, add_served
 from ktdeval.harness.chat_messages import LOOKED_UP, NO_USAGE, Message, Reply
-from ktdeval.harness.external_acts import Isolation, ShownPart
-from ktdeval.harness.own_settings import APPLIED, NOT_APPLIED, noted_settings
-from ktdeval.harness.step_session import TranscriptEntry
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value, from_plain
+from ktdeval.harness.external.external_acts import Isolation, ShownPart
+from ktdeval.harness.external.own_settings import APPLIED, NOT_APPLIED, noted_settings
+from ktdeval.harness.steps.step_session import TranscriptEntry
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.typed_json import Value, from_plain
 
 
 class Said(Value, omit_defaults=True):

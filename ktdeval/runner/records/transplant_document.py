@@ -17,10 +17,10 @@ from ktdeval.errors import UsageError
 from ktdeval.runner.records.result_documents import load_result
 from ktdeval.runner.records.run_file_names import MANIFEST
 from ktdeval.trading.stale_values import StaleHoldings
-from ktdeval.values.format_versions import format_version
+from ktdeval.values.documents.format_versions import format_version
+from ktdeval.values.documents.strict_json import JsonValue
+from ktdeval.values.documents.typed_json import Value
 from ktdeval.values.hashes import file_sha256
-from ktdeval.values.strict_json import JsonValue
-from ktdeval.values.typed_json import Value
 
 FORMAT = "transplant"
 TRANSPLANT_VERSION = format_version(FORMAT)

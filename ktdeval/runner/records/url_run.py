@@ -3,7 +3,7 @@ Files that must not be lost are uploaded to the store before the run continues.
 
 The store contains the same files as a run folder, apart from two kinds that grow. Until an episode
 is complete, each line of its journal is a separate file, and so is each group of calls
-(`ktdeval.calls.remote_call_log`):
+(`ktdeval.calls.records.remote_call_log`):
 
     URL/episodes/<id>/journal/000012.jsonl      the twelfth finished step
     URL/lock/owner.json                         the process that runs it (`records.run_claim`)
@@ -18,8 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ktdeval.calls.remote_call_log import CallParts
-from ktdeval.calls.submitted_batches import BATCHES
+from ktdeval.calls.batches.submitted_batches import BATCHES
+from ktdeval.calls.records.remote_call_log import CallParts
 from ktdeval.errors import StoreError
 from ktdeval.runner.records.run_file_names import (
     CANARY,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from ktdeval.calls.prompt_cache import CachedTokens, PromptCache
+from ktdeval.calls.costs.prompt_cache import CachedTokens, PromptCache
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner.rehearsals.conversation_size import (
     NOTHING,

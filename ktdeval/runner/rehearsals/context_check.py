@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.calls.context_refusals import Context
-from ktdeval.calls.context_window import MIN_ROOM, does_not_fit
-from ktdeval.calls.prompt_size import MIN_TOKENS
+from ktdeval.calls.costs.context_window import MIN_ROOM, does_not_fit
+from ktdeval.calls.costs.prompt_size import MIN_TOKENS
+from ktdeval.calls.failures.context_refusals import Context
 from ktdeval.errors import UsageError
 from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.runner.rehearsals.rehearsal import FirstStep, by_task, by_window

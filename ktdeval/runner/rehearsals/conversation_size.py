@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ktdeval.calls.prompt_cache import PromptCacheRules
-from ktdeval.calls.prompt_size import (
+from ktdeval.calls.costs.prompt_cache import PromptCacheRules
+from ktdeval.calls.costs.prompt_size import (
     MAX_TOKENS,
     MIN_TOKENS,
     USUAL_TOKENS,
@@ -24,7 +24,7 @@ from ktdeval.calls.prompt_size import (
 )
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.harness.chat_messages import NO_TOOL, ModelRequest, Reply, ToolCall, ToolSpec
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.rules.calendar import window_rows
 from ktdeval.observation.state_rows import as_object
@@ -37,7 +37,7 @@ from ktdeval.task_api.trading_task import Scene, Task
 from ktdeval.task_api.traits import task_traits
 from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
-from ktdeval.values.strict_json import JsonValue, dumps_canonical
+from ktdeval.values.documents.strict_json import JsonValue, dumps_canonical
 
 _VECTOR = base64.b64encode(b"\0\0\x80\x3f" + bytes(4 * 255)).decode()  # one 1.0 and 255 zeros
 Schema = Mapping[str, Any]  # JSON Schema

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from ktdeval.calls.record import CallRecord
+from ktdeval.calls.records.record import CallRecord
 
 #: prompt tokens that a server reads in the time in which it writes one token, by scenario. Measured
 #: on two processor cores: 5 (61 read and 12 written tokens a second); on graphics cards about 50.

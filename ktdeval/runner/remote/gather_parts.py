@@ -14,10 +14,16 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ktdeval.calls.call_log import LOG_FILE
-from ktdeval.calls.database import RECORD, CallDatabase, EpisodeRows, LogIdentity, read_labels
+from ktdeval.calls.records.call_log import LOG_FILE
+from ktdeval.calls.records.database import (
+    RECORD,
+    CallDatabase,
+    EpisodeRows,
+    LogIdentity,
+    read_labels,
+)
 from ktdeval.calls.stop_flag import Fence, no_fence
-from ktdeval.cards.fields.fact_types import ForeignPackage
+from ktdeval.cards.fields.origin.fact_types import ForeignPackage
 from ktdeval.errors import StoreError, wrap_os_error
 from ktdeval.runner.plans.plan_growth import unite_episodes
 from ktdeval.runner.records.completion_marks import LogEntry
@@ -26,8 +32,8 @@ from ktdeval.runner.records.run_file_names import CANARY, CERTIFICATE, MANIFEST,
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.runner.remote.worker_part import CANARY_CALLS, CHECK_CALLS
-from ktdeval.values.files import read_plain, sync_folder, write_atomic
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.disk.files import read_plain, sync_folder, write_atomic
+from ktdeval.values.documents.strict_json import dumps_pretty
 
 
 @dataclass(frozen=True)

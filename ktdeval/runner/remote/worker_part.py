@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from ktdeval.calls.call_log import LOG_FILE
-from ktdeval.calls.database import count_calls, read_episode
-from ktdeval.calls.prices import PriceEntry
-from ktdeval.calls.record import Spent
+from ktdeval.calls.costs.prices import PriceEntry
+from ktdeval.calls.records.call_log import LOG_FILE
+from ktdeval.calls.records.database import count_calls, read_episode
+from ktdeval.calls.records.record import Spent
 from ktdeval.calls.stop_flag import Fence, StopSignal, no_fence
 from ktdeval.cards import compute_metric
 from ktdeval.harness.chat_messages import ToolProtocol
@@ -28,7 +28,7 @@ from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.scoring.score import write_cards
 from ktdeval.task_api.episode_spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
-from ktdeval.values.files import Closing, make_lasting_folder, read_plain, write_atomic
+from ktdeval.values.disk.files import Closing, make_lasting_folder, read_plain, write_atomic
 
 CANARY_CALLS = "canary"
 CHECK_CALLS = "check"

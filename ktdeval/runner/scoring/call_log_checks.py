@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ktdeval.calls.call_counts import (
+from ktdeval.calls.records.call_counts import (
     EpisodeCalls,
     tally_calls,
     tally_episode,
     transcript_difference,
 )
-from ktdeval.calls.call_log import LOG_FILE, read_calls
-from ktdeval.calls.database import read_identity
-from ktdeval.calls.remote_call_log import call_record
+from ktdeval.calls.records.call_log import LOG_FILE, read_calls
+from ktdeval.calls.records.database import read_identity
+from ktdeval.calls.records.remote_call_log import call_record
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_evaluation
-from ktdeval.cards.fields.calls import Calls, gather_calls
+from ktdeval.cards.fields.replies.calls import Calls, gather_calls
 from ktdeval.cards.recomputation_diff import value_difference
 from ktdeval.errors import CardError, StoreError
 from ktdeval.registry.plugin_registry import Plugins

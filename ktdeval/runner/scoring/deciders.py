@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ktdeval.cards.fields.fact_types import Decider
+from ktdeval.cards.fields.origin.fact_types import Decider
 from ktdeval.errors import KtdevalError
 from ktdeval.harness.chat_messages import LOOKED_UP
-from ktdeval.harness.external_acts import Isolation, ShownPart
+from ktdeval.harness.external.external_acts import Isolation, ShownPart
 from ktdeval.harness.traits import model_traits
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.records.transcript_counts import Said
 from ktdeval.runner.scoring.declared_deciders import WALLS, decider_kind
 from ktdeval.task_api.episode_spec import EpisodeSpec
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 
 def run_deciders(spec: EpisodeSpec, plugins: Plugins, said: Iterable[Said]) -> list[Decider]:

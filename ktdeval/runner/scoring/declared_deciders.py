@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, cast
 
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.fact_types import DECIDERS
+from ktdeval.cards.fields.origin.fact_types import DECIDERS
 from ktdeval.errors import UsageError
-from ktdeval.harness.external_acts import Isolation
+from ktdeval.harness.external.external_acts import Isolation
 from ktdeval.harness.traits import DeciderKind
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.records.foreign_code import is_foreign

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import ktdeval
-from ktdeval.calls.prices import FREE, PriceEntry, is_free_price
+from ktdeval.calls.costs.prices import FREE, PriceEntry, is_free_price
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.calls import (
+from ktdeval.cards.fields.origin.fact_types import Provenance
+from ktdeval.cards.fields.origin.provenance import LIBRARIES, unknown_version
+from ktdeval.cards.fields.replies.calls import (
     Calls,
     several_models_problem,
     uncounted_problems,
     unpaid_problems,
 )
-from ktdeval.cards.fields.fact_types import Provenance
-from ktdeval.cards.fields.provenance import LIBRARIES, unknown_version
 from ktdeval.cards.recomputation_diff import value_difference
 from ktdeval.errors import KtdevalError
 from ktdeval.harness.chat_messages import as_remote
@@ -30,7 +30,7 @@ from ktdeval.registry.plugin_boundary import call_foreign
 from ktdeval.registry.plugin_registry import Plugins
 from ktdeval.runner.records.run_manifest import RunManifest
 from ktdeval.runner.scoring.declared_deciders import decider_problems
-from ktdeval.values.strict_json import JsonValue
+from ktdeval.values.documents.strict_json import JsonValue
 
 OF_PYTHON = "python/"
 """Prefix for the names of models that are passed to `ktdeval.evaluate` as an object or function. No

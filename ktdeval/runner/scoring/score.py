@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import structs
 
 import ktdeval
-from ktdeval.calls.call_log import read_calls
+from ktdeval.calls.records.call_log import read_calls
 from ktdeval.calls.stop_flag import Fence, no_fence
 from ktdeval.cards.assembly import build_card, build_scoring_card
 from ktdeval.cards.card import ScoringCard, TradingCard
@@ -27,18 +27,18 @@ from ktdeval.cards.card_reading import (
     load_evaluation,
     validate_card,
 )
-from ktdeval.cards.fields.calls import Calls, gather_calls
 from ktdeval.cards.fields.card_inputs import CardInputs, EvaluationInputs, ScoringInputs
 from ktdeval.cards.fields.episode_parts import RoleUsage
-from ktdeval.cards.fields.fact_types import (
+from ktdeval.cards.fields.origin.fact_types import (
     Drift,
     FurtherModelPart,
     Provenance,
     TaskPart,
     WindowPart,
 )
-from ktdeval.cards.fields.provenance import LIBRARIES
-from ktdeval.cards.fields.task import task_problems
+from ktdeval.cards.fields.origin.provenance import LIBRARIES
+from ktdeval.cards.fields.origin.task import task_problems
+from ktdeval.cards.fields.replies.calls import Calls, gather_calls
 from ktdeval.cards.json_paths import path_text
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import CardError, DataError, StoreError, UsageError
@@ -66,12 +66,12 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import ScoringTask, is_scoring
 from ktdeval.task_api.trading_task import Task
 from ktdeval.task_api.traits import task_traits
-from ktdeval.values.config_options import to_mapping, user_path
-from ktdeval.values.files import read_plain
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.strict_json import JsonValue, dumps_pretty
+from ktdeval.values.documents.typed_json import from_plain
 from ktdeval.values.hashes import content_hash, sha256_hex
+from ktdeval.values.options.config_options import to_mapping, user_path
 from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue, dumps_pretty
-from ktdeval.values.typed_json import from_plain
 
 
 @cache  # imported code does not change while this process runs

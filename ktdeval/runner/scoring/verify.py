@@ -22,8 +22,8 @@ from ktdeval.cards.assembly import build_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_evaluation
 from ktdeval.cards.fields.card_inputs import CardInputs
-from ktdeval.cards.fields.plan import is_declared
-from ktdeval.cards.fields.provenance import made_at
+from ktdeval.cards.fields.origin.plan import is_declared
+from ktdeval.cards.fields.origin.provenance import made_at
 from ktdeval.cards.recomputation_diff import (
     card_difference,
     first_difference,
@@ -33,8 +33,8 @@ from ktdeval.cards.recomputation_diff import (
 )
 from ktdeval.errors import DataError, KtdevalError, ModelError, StoreError, VerificationError
 from ktdeval.harness.chat_messages import Model, ModelRequest, Reply
-from ktdeval.harness.external_acts import NO_ACTS, RecordedActs
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.external.external_acts import NO_ACTS, RecordedActs
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.harness.traits import ModelTraits
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry.plugin_boundary import call_foreign
@@ -77,12 +77,12 @@ from ktdeval.task_api.episode_spec import EpisodeSpec
 from ktdeval.task_api.scoring import is_scoring
 from ktdeval.task_api.trading_task import Task
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.values.config_options import build
-from ktdeval.values.files import read_plain
+from ktdeval.values.disk.files import read_plain
+from ktdeval.values.documents.strict_json import JsonValue
 from ktdeval.values.findings import Finding
 from ktdeval.values.hashes import file_sha256
+from ktdeval.values.options.config_options import build
 from ktdeval.values.progress_reports import Tell, tell_nobody
-from ktdeval.values.strict_json import JsonValue
 
 
 class RecordedModel:

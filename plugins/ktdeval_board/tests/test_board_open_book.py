@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from ktdeval.cards import could_know_reasons, unranked_reasons
-from ktdeval.cards.fields.fact_types import COULD_HAVE_BROUGHT, COULD_LOOK_UP, Decider
+from ktdeval.cards.fields.origin.fact_types import COULD_HAVE_BROUGHT, COULD_LOOK_UP, Decider
 from ktdeval.errors import ConfigError
 from ktdeval.harness import BROUGHT
 from ktdeval.runner import DrawnKey, RegisteredSystem, Registrant, Registration

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from ktdeval.cards import OWN_KEY_ALONE
-from ktdeval.cards.fields.rank_eligibility import Rankable
+from ktdeval.cards.fields.knowledge.rank_eligibility import Rankable
 from ktdeval_board.board_entries import LoadedBoard, load_board
 from ktdeval_board.document_types import Figure, Rerun
 from ktdeval_board.ranking.column_texts import why_unranked

@@ -14,8 +14,8 @@ import pytest
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import Reply, ToolCall, Usage
 from ktdeval.testing import running_server, text_of
-from ktdeval_command.bridge_server import BridgeServer
-from ktdeval_command.loopback_server import ServerLimits
+from ktdeval_command.desk.bridge_server import BridgeServer
+from ktdeval_command.desk.loopback_server import ServerLimits
 from ktdeval_command.wire.bridge_request import BridgeRequest
 from ktdeval_command.wire.refusals import WireError
 

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("ktdeval_command", reason="needs ktdeval_command, which is not here")
 
 from ktdeval.stores import LocalStore
-from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
-from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
+from ktdeval_command.sandboxes.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
+from ktdeval_command.sandboxes.workspace import FolderLimits, ProgramWorkspaces
 from support.runs.outside_programs import Place
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ktdeval_command.bridge_routes import route_post
+from ktdeval_command.desk.bridge_routes import route_post
 from ktdeval_command.wire.refusals import WireError
 
 

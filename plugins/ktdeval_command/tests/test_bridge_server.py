@@ -27,9 +27,9 @@ from bridge_clients import (
 from ktdeval.errors import StoreError
 from ktdeval.harness import Message, Opaque, Reply, ToolCall
 from ktdeval.testing import text_of
-from ktdeval_command.bridge_server import BridgeServer
-from ktdeval_command.call_memory import CallMemory
-from ktdeval_command.loopback_server import ServerLimits, serving
+from ktdeval_command.desk.bridge_server import BridgeServer
+from ktdeval_command.desk.call_memory import CallMemory
+from ktdeval_command.desk.loopback_server import ServerLimits, serving
 from ktdeval_command.wire.bridge_request import BridgeRequest
 from support.raw_requests import ambiguous_requests, answer_to, statuses
 from support.threads import wait_for_error_text

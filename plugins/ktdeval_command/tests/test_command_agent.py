@@ -13,7 +13,7 @@ from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.scoring.verify import verify_records
-from ktdeval_command.sandbox import Sandbox
+from ktdeval_command.sandboxes.sandbox import Sandbox
 from support.command import literal_player
 from support.runs.forging import change_transcript, rehash
 from support.runs.outside_programs import (

@@ -26,11 +26,11 @@ from ktdeval.harness import (
     ToolCall,
     tool,
 )
-from ktdeval.harness.action import ActionForm
-from ktdeval.harness.arguments import AssetArg
 from ktdeval.harness.chat_messages import CallParams
-from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.step_session import GuardedSession, StepOutcome
+from ktdeval.harness.steps.session_parts import SessionParts
+from ktdeval.harness.steps.step_session import GuardedSession, StepOutcome
+from ktdeval.harness.submissions.action import ActionForm
+from ktdeval.harness.tools.arguments import AssetArg
 from ktdeval.masking.payload_types import AssetRef
 from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
 from ktdeval.values import JsonValue, install_command

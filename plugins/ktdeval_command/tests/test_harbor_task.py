@@ -15,9 +15,9 @@ import yaml
 from ktdeval.registry import Wheel, load_plugins
 from ktdeval.testing import Terminal
 from ktdeval.values import sha256_hex
-from ktdeval_command import harbor_solve, harbor_verify
-from ktdeval_command.harbor_command import episodes_of, run_config
-from ktdeval_command.harbor_task import HarborContent, HarborEpisode, task_files
+from ktdeval_command.harbor import harbor_solve, harbor_verify
+from ktdeval_command.harbor.harbor_command import episodes_of, run_config
+from ktdeval_command.harbor.harbor_task import HarborContent, HarborEpisode, task_files
 from support.command.literal_player import told
 
 EPISODE = HarborEpisode(

@@ -22,9 +22,9 @@ from ktdeval_command.profiles import (
     run_words,
     shipped_profiles,
 )
-from ktdeval_command.program import Start, run_program
-from ktdeval_command.sandbox import Sandbox
-from ktdeval_command.workspace import ProgramWorkspaces
+from ktdeval_command.sandboxes.program import Start, run_program
+from ktdeval_command.sandboxes.sandbox import Sandbox
+from ktdeval_command.sandboxes.workspace import ProgramWorkspaces
 
 VALUES = StepValues(
     bridge="http://127.0.0.1:1001",

@@ -17,7 +17,7 @@ from textwrap import dedent
 import pytest
 
 from ktdeval.testing import on_each_row
-from ktdeval_command.program import (
+from ktdeval_command.sandboxes.program import (
     FinishedProgram,
     ProgramLimits,
     Start,
@@ -25,8 +25,8 @@ from ktdeval_command.program import (
     run_program,
     start_program,
 )
-from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError
-from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces, WorkspaceError
+from ktdeval_command.sandboxes.sandbox import NoSandbox, Sandbox, SandboxError
+from ktdeval_command.sandboxes.workspace import FolderLimits, ProgramWorkspaces, WorkspaceError
 
 PYTHON = "/usr/bin/python3"
 LIMITS = ProgramLimits(wall_s=60.0)
@@ -200,9 +200,9 @@ KILLED = """
 import sys, threading
 from pathlib import Path
 from ktdeval.stores import LocalStore
-from ktdeval_command.program import Start, run_program
-from ktdeval_command.sandbox import open_sandbox
-from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
+from ktdeval_command.sandboxes.program import Start, run_program
+from ktdeval_command.sandboxes.sandbox import open_sandbox
+from ktdeval_command.sandboxes.workspace import FolderLimits, ProgramWorkspaces
 
 name, folder, mark = sys.argv[1:]
 workspaces = ProgramWorkspaces(LocalStore(Path(folder)), "w", FolderLimits())
@@ -543,7 +543,7 @@ def test_a_malformed_outcome_is_an_error(line: bytes) -> None:
 
 
 def test_walls_that_can_not_be_made_are_an_error(workspaces: ProgramWorkspaces) -> None:
-    from ktdeval_command.sandbox import Bubblewrap
+    from ktdeval_command.sandboxes.sandbox import Bubblewrap
 
     broken = Bubblewrap("/usr/bin/false", PYTHON)
 

@@ -8,8 +8,8 @@ import pytest
 
 from ktdeval_command.profiles import Profile
 from ktdeval_command.program_trial import try_program
-from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
-from ktdeval_command.shown_parts import SourcePart
+from ktdeval_command.sandboxes.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
+from ktdeval_command.sandboxes.shown_parts import SourcePart
 from support.runs.outside_programs import Place, provider
 from support.runs.run_support import ktdeval
 

@@ -15,9 +15,9 @@ import pytest
 from ktdeval.stores import LocalStore
 from ktdeval_command.known_program_texts import known_program_texts
 from ktdeval_command.profiles import Profile, profile_of
-from ktdeval_command.sandbox import open_sandbox
-from ktdeval_command.shown_parts import SourcePart
-from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
+from ktdeval_command.sandboxes.sandbox import open_sandbox
+from ktdeval_command.sandboxes.shown_parts import SourcePart
+from ktdeval_command.sandboxes.workspace import FolderLimits, ProgramWorkspaces
 from support.command.program_steps import (
     ACCEPTED,
     BRIDGE_TOKEN,

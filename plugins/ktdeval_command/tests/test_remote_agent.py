@@ -19,7 +19,7 @@ from ktdeval.harness import ExternalRecord, smallest_value
 from ktdeval.runner import RunFolder
 from ktdeval.runner.records.ledger_file import load_ledger
 from ktdeval.testing import free_port, wait_for
-from ktdeval_command.remote_host import HOSTS
+from ktdeval_command.clients.remote_host import HOSTS
 from remote_clients import (
     HOLD,
     TOKEN,

@@ -14,9 +14,9 @@ import pytest
 from ktdeval.errors import BudgetError, ConfigError, ProviderError
 from ktdeval.harness import ExternalSession, ToolCall, ToolResult, ToolSpec
 from ktdeval.testing import free_port, wait_for
-from ktdeval_command import remote_host
-from ktdeval_command.remote_host import Hosts, RemoteHost, kept_token
-from ktdeval_command.remote_params import RemoteAgentParams
+from ktdeval_command.clients import remote_host
+from ktdeval_command.clients.remote_host import Hosts, RemoteHost, kept_token
+from ktdeval_command.clients.remote_params import RemoteAgentParams
 from remote_clients import HOLD, TOKEN, Client, token_file
 from support.tasks.agent_sessions import PreparedSession
 from tool_clients import INITIALIZE, Tools, request, told

@@ -30,13 +30,13 @@ from msgspec import UNSET
 
 from ktdeval.errors import UsageError
 from ktdeval.testing import errors_of
-from ktdeval_command import sandbox as sandbox_module
-from ktdeval_command.installed_program import installation_of
-from ktdeval_command.program import FinishedProgram, Start, run_program
-from ktdeval_command.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
-from ktdeval_command.shown_parts import ShownError, SourcePart
-from ktdeval_command.syscall_filter import filter_program, syscall_numbers
-from ktdeval_command.workspace import ProgramWorkspaces
+from ktdeval_command.sandboxes import sandbox as sandbox_module
+from ktdeval_command.sandboxes.installed_program import installation_of
+from ktdeval_command.sandboxes.program import FinishedProgram, Start, run_program
+from ktdeval_command.sandboxes.sandbox import NoSandbox, Sandbox, SandboxError, open_sandbox
+from ktdeval_command.sandboxes.shown_parts import ShownError, SourcePart
+from ktdeval_command.sandboxes.syscall_filter import filter_program, syscall_numbers
+from ktdeval_command.sandboxes.workspace import ProgramWorkspaces
 
 SECRET = "sk-of-the-host-7f3a"
 HEAD = """
@@ -469,7 +469,7 @@ def test_a_machine_without_the_user_nobody_is_named_as_that(bwrap: Sandbox) -> N
     """A container that maps root alone."""
     if shutil.which("unshare") is None:
         pytest.skip("needs unshare")
-    code = "from ktdeval_command.sandbox import open_sandbox; open_sandbox('bwrap')"
+    code = "from ktdeval_command.sandboxes.sandbox import open_sandbox; open_sandbox('bwrap')"
     words = ["unshare", "--user", "--map-root-user", sys.executable, "-c", code]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if "unshare" in done.stderr:

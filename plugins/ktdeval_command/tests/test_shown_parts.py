@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ktdeval.values import dumps_pretty
-from ktdeval_command.installed_program import installation_of
-from ktdeval_command.shown_parts import (
+from ktdeval_command.sandboxes.installed_program import installation_of
+from ktdeval_command.sandboxes.shown_parts import (
     PrivateFiles,
     ShownError,
     SourcePart,

@@ -12,14 +12,14 @@ import pytest
 from bridge_clients import TOKEN
 from ktdeval.harness import ToolCall, ToolResult
 from ktdeval.testing import free_port
-from ktdeval_command.loopback_server import ServerLimits
-from ktdeval_command.stdio_relay import (
+from ktdeval_command.clients.stdio_relay import (
     TOKEN as TOKEN_VARIABLE,
     URL as URL_VARIABLE,
     ToolConnection,
     answer_to,
     stdio_command,
 )
+from ktdeval_command.desk.loopback_server import ServerLimits
 from tool_clients import Tools, request, tools
 
 CALL = {"name": "look", "arguments": {"id": "S1"}}

@@ -14,11 +14,11 @@ import pytest
 from bridge_clients import TOKEN
 from ktdeval.errors import BudgetError, StoreError
 from ktdeval.harness import ToolCall, ToolResult
-from ktdeval_command.agent_desk import NEXT_DAY
-from ktdeval_command.loopback_server import ServerLimits, serving
-from ktdeval_command.mcp_messages import ACTING_TOOLS, VERSIONS
-from ktdeval_command.remote_server import BEGIN
-from ktdeval_command.tool_server import ToolServer
+from ktdeval_command.clients.remote_server import BEGIN
+from ktdeval_command.desk.agent_desk import NEXT_DAY
+from ktdeval_command.desk.loopback_server import ServerLimits, serving
+from ktdeval_command.desk.mcp_messages import ACTING_TOOLS, VERSIONS
+from ktdeval_command.desk.tool_server import ToolServer
 from support.raw_requests import ambiguous_requests, answer_to, statuses
 from support.threads import wait_for_error_text
 from tool_clients import (

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
 from ktdeval.values import sha256_hex
-from ktdeval_command.workspace import (
+from ktdeval_command.sandboxes.workspace import (
     FolderLimits,
     ProgramWorkspaces,
     UnarchivedEntry,

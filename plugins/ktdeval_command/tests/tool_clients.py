@@ -12,9 +12,9 @@ from typing import Any
 
 from bridge_clients import TOKEN, Answered
 from ktdeval.harness import ToolCall, ToolResult, ToolSpec
-from ktdeval_command.loopback_server import ServerLimits, serving
-from ktdeval_command.mcp_messages import VERSIONS
-from ktdeval_command.tool_server import ToolServer
+from ktdeval_command.desk.loopback_server import ServerLimits, serving
+from ktdeval_command.desk.mcp_messages import VERSIONS
+from ktdeval_command.desk.tool_server import ToolServer
 
 LOOK = ToolSpec("look", "Look at a stock.", {"properties": {"id": {"type": "string"}}})
 SUBMIT = ToolSpec("submit_action", "End the day.", {"type": "object", "required": ["orders"]})

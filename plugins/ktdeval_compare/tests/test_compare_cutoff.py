@@ -14,7 +14,7 @@ from statsmodels.tools import add_constant
 
 from ktdeval.attribution import attribute, fit_factors
 from ktdeval.cards import CutoffEntry, listed_cutoff, parse_cutoff, sides
-from ktdeval.cards.fields import listed_cutoffs as module
+from ktdeval.cards.fields.knowledge import listed_cutoffs as module
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
 from ktdeval.registry import load_plugins

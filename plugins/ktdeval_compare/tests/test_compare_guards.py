@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from ktdeval.cards.fields.fact_types import KnowledgeCutoff, SideDays
+from ktdeval.cards.fields.origin.fact_types import KnowledgeCutoff, SideDays
 from ktdeval.errors import CardError
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.values import file_sha256, from_plain

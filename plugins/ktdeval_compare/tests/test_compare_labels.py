@@ -16,7 +16,7 @@ from inline_snapshot import snapshot
 from msgspec import UNSET, structs
 from scipy import stats
 
-from ktdeval.cards.fields.calls import Calls
+from ktdeval.cards.fields.replies.calls import Calls
 from ktdeval.errors import CardError
 from ktdeval.task_api.episode_spec import Window
 from ktdeval.testing import errors_of

@@ -39,7 +39,7 @@ LITTLE = 1 << 20
 
 @pytest.fixture
 def _little_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ktdeval.values.decompression_limits.ALWAYS_ALLOWED", LITTLE)
+    monkeypatch.setattr("ktdeval.values.disk.decompression_limits.ALWAYS_ALLOWED", LITTLE)
 
 
 def constant(value: object, rows: int = ROWS) -> pa.Array:

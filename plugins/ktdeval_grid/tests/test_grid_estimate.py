@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import structs
 
-from ktdeval.calls.record import Spent
+from ktdeval.calls.records.record import Spent
 from ktdeval.registry import load_plugins
 from ktdeval.runner import Amount as RunAmount, RunEstimate, TaskEstimate
 from ktdeval.runner.estimate_values import Finished

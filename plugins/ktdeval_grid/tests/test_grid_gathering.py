@@ -11,7 +11,7 @@ from msgspec import structs
 
 from grid_store import HandMade, unit_id
 from grid_workers import board_of
-from ktdeval.calls.call_log import CallLog
+from ktdeval.calls.records.call_log import CallLog
 from ktdeval.errors import FencedError, StoreError
 from ktdeval.runner import RunPart
 from ktdeval.values import content_hash

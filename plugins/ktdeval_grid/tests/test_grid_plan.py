@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from grid_store import small_plan
-from ktdeval.calls.prices import choose_price
-from ktdeval.cards.fields.fact_types import CutoffEntry
-from ktdeval.cards.fields.listed_cutoffs import listed_cutoff
+from ktdeval.calls.costs.prices import choose_price
+from ktdeval.cards.fields.knowledge.listed_cutoffs import listed_cutoff
+from ktdeval.cards.fields.origin.fact_types import CutoffEntry
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.registry import load_plugins
 from ktdeval.testing import on_each_row

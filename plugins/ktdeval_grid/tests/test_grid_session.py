@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 import ktdeval
-from ktdeval.calls.call_log import read_calls
+from ktdeval.calls.records.call_log import read_calls
 from ktdeval.errors import BudgetError, EpisodeFailure, StoreError
 from ktdeval.market.snapshots.storage import load_snapshot
 from ktdeval.registry import load_plugins

@@ -30,7 +30,7 @@ from ktdeval.values import (
     make_folder,
     write_atomic,
 )
-from ktdeval_gym.training_options import Algorithm
+from ktdeval_gym.policies.training_options import Algorithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +72,9 @@ def rl(options: PolicyOptions, **market: Any) -> None:
     """
     # imported here, so that help stays fast
     from ktdeval_gym.open_task import OpenedTask, TaskChoice
-    from ktdeval_gym.policy import overlap
-    from ktdeval_gym.policy_training import PolicyTraining
-    from ktdeval_gym.training_checks import check_days, check_task
+    from ktdeval_gym.policies.policy import overlap
+    from ktdeval_gym.policies.policy_training import PolicyTraining
+    from ktdeval_gym.policies.training_checks import check_days, check_task
 
     plugins = open_plugins(market["plugin"] or ())
     task = plugins.make_task(options.task)

@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from ktdeval_gym.policy import DECISIONS, LIMIT, Vector, features, shown_asset, shown_side
-from ktdeval_gym.policy_training import PolicyTraining
+from ktdeval_gym.policies.policy import DECISIONS, LIMIT, Vector, features, shown_asset, shown_side
+from ktdeval_gym.policies.policy_training import PolicyTraining
 from ktdeval_gym.portfolio_simulation import DecisionPortfolio, TaskWindow
 
 Info = dict[str, Any]

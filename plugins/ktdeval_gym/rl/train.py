@@ -13,10 +13,10 @@ import stable_baselines3
 import torch
 
 from ktdeval.values import load_yaml
-from ktdeval_gym.policy import PolicyFile
-from ktdeval_gym.policy_training import PolicyTraining
+from ktdeval_gym.policies.policy import PolicyFile
+from ktdeval_gym.policies.policy_training import PolicyTraining
+from ktdeval_gym.policies.training_options import Algorithm
 from ktdeval_gym.rl.policy_env import PolicyEnv
-from ktdeval_gym.training_options import Algorithm
 
 
 def learn(training: PolicyTraining, algorithm: Algorithm, steps: int, seed: int) -> Any:

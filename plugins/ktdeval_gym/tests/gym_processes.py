@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval_gym.rollouts import RolloutJob, roll_out_all
+from ktdeval_gym.policies.rollouts import RolloutJob, roll_out_all
 
 NAME = "ktdeval_gym.envs:ktdeval/Trading-v0"
 WINDOW = "2020-10-02:2020-10-30"

@@ -29,7 +29,7 @@ from ktdeval_gym.action_submissions import (
     scaled_down,
     write_actions,
 )
-from ktdeval_gym.params import ActionsParams
+from ktdeval_gym.policies.params import ActionsParams
 
 # ---- target weights
 

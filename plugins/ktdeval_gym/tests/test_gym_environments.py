@@ -28,7 +28,7 @@ from ktdeval.cli.main import main  # noqa: E402
 from ktdeval.errors import DataError, UsageError  # noqa: E402
 from ktdeval.runner import load_ledger  # noqa: E402
 from ktdeval.testing import errors_with  # noqa: E402
-from ktdeval_gym.rollouts import RolloutJob, roll_out_all  # noqa: E402
+from ktdeval_gym.policies.rollouts import RolloutJob, roll_out_all  # noqa: E402
 
 INVESTORBENCH = "synthetic_investorbench"
 SHORT = "2020-10-02:2020-10-08"

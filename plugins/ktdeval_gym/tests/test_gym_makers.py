@@ -26,9 +26,9 @@ from ktdeval.testing import error_lines, errors_with
 from ktdeval.values import sha256_hex
 from ktdeval_gym.gymnasium_makers import make_trading, make_trading_vector
 from ktdeval_gym.open_task import NoModel, OpenedTask, TaskChoice, mask_key_of
+from ktdeval_gym.policies.rollouts import RolloutJob, roll_out, roll_out_all
 from ktdeval_gym.recording import new_folder
 from ktdeval_gym.rewards import RewardConfig
-from ktdeval_gym.rollouts import RolloutJob, roll_out, roll_out_all
 from support.runs.export_runs import QUESTIONS
 
 SHORT = "2020-10-02:2020-10-08"

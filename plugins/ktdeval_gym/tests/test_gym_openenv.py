@@ -19,7 +19,7 @@ from ktdeval.harness import Reply, ToolCall
 from ktdeval.registry import load_plugins
 from ktdeval.testing import Terminal
 from ktdeval.values import dumps_canonical
-from ktdeval_gym.openenv_command import ServerOptions, openenv, task_source, write_folder
+from ktdeval_gym.servers.openenv_command import ServerOptions, openenv, task_source, write_folder
 from ktdeval_gym.stepwise_episode import AskedEpisode, MarketChoice, TaskSource, mean_score
 from support.figures.scoring_cases import record
 from support.raw_requests import ambiguous_requests, answer_to, statuses

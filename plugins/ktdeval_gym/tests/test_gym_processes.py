@@ -20,7 +20,7 @@ import gym_processes  # noqa: E402
 from gym_processes import NAME, Drawing, jobs  # noqa: E402
 from gym_worlds import as_bytes  # noqa: E402
 from ktdeval.testing import wait_for  # noqa: E402
-from ktdeval_gym.rollouts import roll_out_all  # noqa: E402
+from ktdeval_gym.policies.rollouts import roll_out_all  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

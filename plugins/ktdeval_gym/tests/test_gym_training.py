@@ -20,9 +20,14 @@ from ktdeval.errors import DataError  # noqa: E402
 from ktdeval.market import Instrument, MarketSnapshot  # noqa: E402
 from ktdeval.task_api import Window  # noqa: E402
 from ktdeval.testing import snapshot_of_days  # noqa: E402
-from ktdeval_gym.policy_training import PolicyTraining  # noqa: E402
+from ktdeval_gym.policies.policy_training import PolicyTraining  # noqa: E402
+from ktdeval_gym.policies.training_checks import (  # noqa: E402
+    check_days,
+    earliest_day,
+    form_problem,
+    span_problem,
+)
 from ktdeval_gym.rl.policy_env import PolicyEnv  # noqa: E402
-from ktdeval_gym.training_checks import check_days, earliest_day, form_problem, span_problem  # noqa: E402
 
 FIRST_DAY = "2024-03-04"
 HALTED = 5

@@ -27,13 +27,13 @@ from ktdeval.runner import EpisodeFactory, RunConfig, RunFolder, choose_windows,
 from ktdeval.task_api import Window
 from ktdeval.testing import Terminal, errors_of, on_each_row, snapshot_of_days
 from ktdeval.values import install_command
-from ktdeval_gym import policy as module
 from ktdeval_gym.open_task import OpenedTask, TaskChoice
-from ktdeval_gym.params import PolicyParams
-from ktdeval_gym.policy import DECISIONS, PolicyModel, features, overlap, read_policy
-from ktdeval_gym.policy_training import PolicyTraining
+from ktdeval_gym.policies import policy as module
+from ktdeval_gym.policies.params import PolicyParams
+from ktdeval_gym.policies.policy import DECISIONS, PolicyModel, features, overlap, read_policy
+from ktdeval_gym.policies.policy_training import PolicyTraining
+from ktdeval_gym.policies.training_checks import check_days
 from ktdeval_gym.rl.command import PolicyOptions, rl
-from ktdeval_gym.training_checks import check_days
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.provider_params import InvestorMarketParams
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
-from ktdeval.calls.record import CallRecord
+from ktdeval.calls.records.record import CallRecord
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.registry import Plugins

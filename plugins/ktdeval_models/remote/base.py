@@ -46,22 +46,22 @@ from ktdeval.harness import (
     with_distinct_ids,
 )
 from ktdeval.values import JsonValue, facts_file, loads_strict
-from ktdeval_models.remote.accepted_forms import RequestForms, with_tried
-from ktdeval_models.remote.finish_reasons import (
+from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
+from ktdeval_models.remote.params import RemoteParams
+from ktdeval_models.remote.replies.finish_reasons import (
     NO_TOOL_PARSER,
     ReplyEnding,
     cut_at_limit,
     leaves_call_as_text,
     read_ending,
 )
-from ktdeval_models.remote.keys import KEYRING_SERVICE, find_key, missing_key
-from ktdeval_models.remote.lookups import may_look_up, reports_lookup
-from ktdeval_models.remote.own_fields import OwnFields, OwnForm
-from ktdeval_models.remote.params import RemoteParams
-from ktdeval_models.remote.prompt_caches import published_rules
-from ktdeval_models.remote.read_tool_calls import loads_reply, sent_ids, unread_reply
-from ktdeval_models.remote.refused_thoughts import rejects_thoughts, without_thoughts
-from ktdeval_models.remote.request_headers import (
+from ktdeval_models.remote.replies.lookups import may_look_up, reports_lookup
+from ktdeval_models.remote.replies.read_tool_calls import loads_reply, sent_ids, unread_reply
+from ktdeval_models.remote.replies.refused_thoughts import rejects_thoughts, without_thoughts
+from ktdeval_models.remote.requests.accepted_forms import RequestForms, with_tried
+from ktdeval_models.remote.requests.own_fields import OwnFields, OwnForm
+from ktdeval_models.remote.requests.prompt_caches import published_rules
+from ktdeval_models.remote.requests.request_headers import (
     RequestSigner,
     import_sdk,
     no_network,

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from ktdeval.harness.chat_messages import ModelRequest, ToolSpec
 from ktdeval.testing import not_empty
-from ktdeval_models.remote.grammar_schemas import SchemaBounds
+from ktdeval_models.remote.requests.grammar_schemas import SchemaBounds
 from support.schemas.schema_documents import followers
 from support.schemas.schema_engines import Outlines, installed
 from support.schemas.schema_rules import subschemas

@@ -8,10 +8,10 @@ import pytest
 
 from ktdeval.registry import Plugins
 from ktdeval.testing import not_empty
-from ktdeval.values.strict_json import MAX_PARSED_LEVELS
-from ktdeval_models.remote.lookups import lookups, may_look_up, reports_lookup
+from ktdeval.values.documents.strict_json import MAX_PARSED_LEVELS
 from ktdeval_models.remote.params import presets
-from ktdeval_models.remote.read_tool_calls import loads_reply
+from ktdeval_models.remote.replies.lookups import lookups, may_look_up, reports_lookup
+from ktdeval_models.remote.replies.read_tool_calls import loads_reply
 
 SERVER = "https://api.example.com/v1"
 

@@ -13,7 +13,11 @@ from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
 from ktdeval.testing import not_empty
-from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema, readable_schema
+from ktdeval_models.remote.requests.schema_rewrites import (
+    InexpressibleError,
+    closed_schema,
+    readable_schema,
+)
 from support.schemas.schema_documents import drawn, followers
 from support.schemas.sent_schemas import sent_schemas
 from support.searching import examples

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import Context
-from ktdeval.calls.context_window import stated_context
+from ktdeval.calls.costs.context_window import stated_context
 from ktdeval.testing import AnsweringHandler, Terminal, on_each_row, running_server
-from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
+from ktdeval_models.remote.vendors.openai import make_compatible
 from support.providers.stub_provider import skip_without_sdks
 
 skip_without_sdks()

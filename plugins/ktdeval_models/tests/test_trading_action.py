@@ -12,8 +12,8 @@ import pytest
 from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.testing import on_each_row
-from ktdeval_models.remote.external_agent import TradingActionModel
 from ktdeval_models.remote.params import RemoteParams
+from ktdeval_models.remote.vendors.external_agent import TradingActionModel
 from support.providers.adapter_server import Prepared, prepared
 from support.providers.stub_provider import skip_without_sdks
 from support.tasks.shown_states import with_state

@@ -21,7 +21,7 @@ import rationale_plugin
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market.snapshots.storage import save_snapshot
-from ktdeval.masking.identity_index import WITHHELD
+from ktdeval.masking.names.identity_index import WITHHELD
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.testing import check_plugin, small_market
 from ktdeval.trading.ledger import CountsRecord

@@ -20,7 +20,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshots.snapshot import FloatArray
-from ktdeval.masking.identity_index import WITHHELD
+from ktdeval.masking.names.identity_index import WITHHELD
 from ktdeval.testing import not_empty, on_each_row
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval.values import install_command, load_yaml

@@ -30,8 +30,8 @@ from ktdeval.cards.card_reading import (
     load_evaluation,
     validate_card,
 )
-from ktdeval.cards.fields.certificate import NOTHING_HIDDEN
-from ktdeval.cards.fields.fact_types import NOT_GIVEN
+from ktdeval.cards.fields.knowledge.certificate import NOTHING_HIDDEN
+from ktdeval.cards.fields.origin.fact_types import NOT_GIVEN
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError, VerificationError
 from ktdeval.market.snapshots.storage import load_snapshot, save_snapshot

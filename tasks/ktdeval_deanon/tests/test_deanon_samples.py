@@ -17,10 +17,10 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.errors import ConfigError
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.chat_messages import CallParams, ToolCall
-from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.steps.session_parts import SessionParts
+from ktdeval.harness.steps.step_session import GuardedSession
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.task_api.episode_spec import Window

@@ -14,7 +14,7 @@ import pytest
 from ktdeval.errors import ConfigError, ModelError, StoreError
 from ktdeval.harness import Lesson, Observation, Submission
 from ktdeval.harness.chat_messages import Message, ModelRequest, Reply, ToolCall
-from ktdeval.harness.forced_tool_calls import WORDS_ONLY
+from ktdeval.harness.tools.forced_tool_calls import WORDS_ONLY
 from ktdeval.keyless import Conversation
 from ktdeval.observation import state_of_values
 from ktdeval.registry import load_plugins

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.attribution.style_factors import factor_values
-from ktdeval.harness.tool_definition import call
+from ktdeval.harness.tools.tool_definition import call
 from ktdeval.market import Documents, Entity
 from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.masking.leak_guard import LeakGuard

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import Window
 from ktdeval.task_api.trading_task import WindowDates

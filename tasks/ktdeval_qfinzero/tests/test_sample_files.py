@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ktdeval.calls.prices import read_price_table
+from ktdeval.calls.costs.prices import read_price_table
 from ktdeval.cards.card_reading import load_card
 from ktdeval.errors import CardError, DataError, UsageError
 from ktdeval.registry import load_plugins

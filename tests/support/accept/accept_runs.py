@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.cli.main import main
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.chat_messages import ToolSpec
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.data_source import open_snapshot

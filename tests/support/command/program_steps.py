@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from ktdeval.harness import Reply, ToolCall, ToolResult, ToolSpec, Usage
-from ktdeval.harness.action import action_schema
-from ktdeval.harness.added_fields import without_added
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval_command.bridge_server import BridgeServer
-from ktdeval_command.loopback_server import serving
+from ktdeval.harness.external.added_fields import without_added
+from ktdeval.harness.submissions.action import action_schema
+from ktdeval_command.desk.bridge_server import BridgeServer
+from ktdeval_command.desk.loopback_server import serving
+from ktdeval_command.desk.tool_server import ToolServer
 from ktdeval_command.placeholders import StepValues
 from ktdeval_command.profiles import Profile, prepare_start, run_words
-from ktdeval_command.program import FinishedProgram, ProgramLimits, Start, run_program
-from ktdeval_command.sandbox import Sandbox
-from ktdeval_command.tool_server import ToolServer
+from ktdeval_command.sandboxes.program import FinishedProgram, ProgramLimits, Start, run_program
+from ktdeval_command.sandboxes.sandbox import Sandbox
+from ktdeval_command.sandboxes.workspace import ProgramWorkspaces
 from ktdeval_command.wire.bridge_request import BridgeRequest
-from ktdeval_command.workspace import ProgramWorkspaces
 from support.tasks.planned_tasks import PLUGINS
 
 BRIDGE_TOKEN = "bridge-token-of-the-step"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import fields
 
 from ktdeval.cards.card import Evaluation, ScoringCard, TradingCard
-from ktdeval.cards.fields.fact_types import COULD_HAVE_BROUGHT, COULD_LOOK_UP, DECIDERS
+from ktdeval.cards.fields.origin.fact_types import COULD_HAVE_BROUGHT, COULD_LOOK_UP, DECIDERS
 from ktdeval.cards.fields.words import FieldWords
 from support.docs.docs_markdown import code, plain_text, table
 

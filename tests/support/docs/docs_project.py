@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from ktdeval.values.format_versions import formats
+from ktdeval.values.documents.format_versions import formats
 from support.docs.docs_markdown import code, table
 from support.paths import REPOSITORY
 from support.source_trees import SOURCES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from ktdeval.calls.prompt_size import (
+from ktdeval.calls.costs.prompt_size import (
     KINDS,
     MAX_TOKENS,
     MIN_TOKENS,

@@ -9,15 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from ktdeval.calls.call_counts import call_figures
-from ktdeval.calls.prices import FREE, Price, PriceEntry
-from ktdeval.calls.record import ANSWERED, CACHED, CallRecord
+from ktdeval.calls.costs.prices import FREE, Price, PriceEntry
+from ktdeval.calls.records.call_counts import call_figures
+from ktdeval.calls.records.record import ANSWERED, CACHED, CallRecord
 from ktdeval.cards import derive_card
 from ktdeval.cards.assembly import build_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.fields.card_inputs import CardInputs
 from ktdeval.cards.fields.episode_parts import Served
-from ktdeval.cards.fields.fact_types import Attachment, CutoffEntry, Drift, NoCutoff, Provenance
+from ktdeval.cards.fields.origin.fact_types import (
+    Attachment,
+    CutoffEntry,
+    Drift,
+    NoCutoff,
+    Provenance,
+)
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.stats.metric_panel import panel_metrics

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ktdeval.calls.prices import FREE
+from ktdeval.calls.costs.prices import FREE
 from ktdeval.cards.assembly import build_scoring_card
 from ktdeval.cards.fields.card_inputs import ScoringInputs
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson

@@ -19,8 +19,8 @@ import zstandard
 from exchange_calendars import get_calendar
 
 import ktdeval
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.record import CacheEntry
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply, Usage
 from support.paths import REPOSITORY
 

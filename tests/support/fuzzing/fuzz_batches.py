@@ -6,16 +6,16 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from ktdeval.calls.batch_api import batches_of
+from ktdeval.calls.batches.batch_api import batches_of
 from support.fuzzing.fuzz_kit import Parser, in_folder
 
 
 def batch_parsers() -> dict[str, Parser]:
     """Return the parsers by name."""
-    from ktdeval.calls.submitted_batches import BATCHES, BatchFile
-    from ktdeval_models.remote.anthropic import AnthropicModel
-    from ktdeval_models.remote.google import GoogleModel
-    from ktdeval_models.remote.openai import make_openai
+    from ktdeval.calls.batches.submitted_batches import BATCHES, BatchFile
+    from ktdeval_models.remote.vendors.anthropic import AnthropicModel
+    from ktdeval_models.remote.vendors.google import GoogleModel
+    from ktdeval_models.remote.vendors.openai import make_openai
 
     request = {"episode": "0a" * 10, "step": 0, "key": "0123456789abcdef", "failed": None}
     entry = {
@@ -47,7 +47,7 @@ def batch_parsers() -> dict[str, Parser]:
 
     return {
         "file of batches": Parser(
-            in_folder(BATCHES, BatchFile), (own,), ("ktdeval/calls/submitted_batches.py",)
+            in_folder(BATCHES, BatchFile), (own,), ("ktdeval/calls/batches/submitted_batches.py",)
         ),
         "openai batch": Parser(_given(make_openai("x")), _seeds(openai), (module,)),
         "anthropic batch": Parser(_given(AnthropicModel("x")), _seeds(anthropic), ()),
@@ -74,7 +74,7 @@ def _given(model: Any) -> Any:
     """Return what takes bytes for all that the provider says of a batch: how far it is, whether it
     is in the list, and its results.
     """
-    from ktdeval.calls.batch_api import BatchTag
+    from ktdeval.calls.batches.batch_api import BatchTag
     from ktdeval.errors import ModelError, ProviderError
     from ktdeval.harness.chat_messages import Message, ModelRequest
 

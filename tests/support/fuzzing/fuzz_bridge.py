@@ -45,8 +45,8 @@ def _parser(read: Callable[[bytes], Any], form: Any, seed: Any) -> Parser:
 def tool_parsers() -> dict[str, Parser]:
     """Return the reader of the tool server's messages, and that of its stdio relay."""
     from ktdeval.harness import ToolResult, ToolSpec
-    from ktdeval_command.mcp_messages import McpMessages
-    from ktdeval_command.stdio_relay import ToolConnection, answer_to
+    from ktdeval_command.clients.stdio_relay import ToolConnection, answer_to
+    from ktdeval_command.desk.mcp_messages import McpMessages
 
     class Refused(ToolConnection):
         def post(self, body: bytes) -> tuple[int, bytes]:
@@ -61,11 +61,11 @@ def tool_parsers() -> dict[str, Parser]:
 
     seeds = tuple(json.dumps(seed).encode() for seed in (_MCP, *_MCP))
     return {
-        "mcp messages": Parser(answered, seeds, ("ktdeval_command/mcp_messages.py",)),
+        "mcp messages": Parser(answered, seeds, ("ktdeval_command/desk/mcp_messages.py",)),
         "stdio relay": Parser(
             lambda data: answer_to(relayed, data),
             (b'{"jsonrpc":"2.0","id":null,"method":"m","error":{}}', b'{"method":"x"}'),
-            ("ktdeval_command/stdio_relay.py",),
+            ("ktdeval_command/clients/stdio_relay.py",),
         ),
     }
 

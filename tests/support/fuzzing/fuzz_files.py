@@ -192,7 +192,7 @@ def _of_function(data: bytes) -> object:
 
 
 def _submitted(data: bytes) -> object:
-    from ktdeval.harness.step_session import TranscriptEntry
+    from ktdeval.harness.steps.step_session import TranscriptEntry
     from ktdeval_view.episode_records import submitted_handles
 
     talk = TranscriptEntry(step=0, exchanges=(), submission=text_of(data))

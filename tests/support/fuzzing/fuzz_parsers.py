@@ -59,7 +59,7 @@ def _values() -> dict[str, Parser]:
     from ktdeval.cards.signatures import SIGNED_CARD, check_envelope, parse_envelope
     from ktdeval.cards.signing_keys import PrivateKey, read_private_key, read_public_key
     from ktdeval.values import loads_untrusted, parse_yaml, sha256_hex
-    from ktdeval.values.user_input import parse_assignments
+    from ktdeval.values.options.user_input import parse_assignments
 
     own = PrivateKey.from_seed(bytes(32))
     trusted = {own.public.id: own.public}
@@ -69,18 +69,18 @@ def _values() -> dict[str, Parser]:
         "json": Parser(
             loads_untrusted,
             (b'{"a":[1,2.5,"x",null]}',),
-            ("ktdeval/values/strict_json.py",),
+            ("ktdeval/values/documents/strict_json.py",),
             (ValueError,),
         ),
         "yaml": Parser(
             lambda data: parse_yaml(data, "f.yaml"),
             (b"a: &x [1, 2]\nb: *x\n<<: {c: !!str 1}\n",),
-            ("ktdeval/values/yamlio.py",),
+            ("ktdeval/values/documents/yamlio.py",),
         ),
         "option values": Parser(
             lambda data: parse_assignments([text_of(data)], "--args"),
             (b"seed=1", b"a=[1,2]", b'x={"y":1}'),
-            ("ktdeval/values/user_input.py",),
+            ("ktdeval/values/options/user_input.py",),
         ),
         "card": Parser(
             lambda data: parse_card(text_of(data), "card"),
@@ -135,7 +135,7 @@ def _envelope(key: Any) -> bytes:
 
 
 def _records() -> dict[str, Parser]:
-    from ktdeval.calls.record import DamagedError, reply_of
+    from ktdeval.calls.records.record import DamagedError, reply_of
     from ktdeval.runner.records.fork_document import load_fork
     from ktdeval.runner.records.leaderboard_registration import load_drawn_key
     from ktdeval.runner.records.ledger_file import load_ledger
@@ -172,7 +172,7 @@ def _records() -> dict[str, Parser]:
         "cached reply": Parser(
             lambda data: reply_of(data, "cache"),
             (b"{}",),
-            ("ktdeval/calls/record.py",),
+            ("ktdeval/calls/records/record.py",),
             (DamagedError,),
         ),
         "fork": Parser(
@@ -194,7 +194,10 @@ def _records() -> dict[str, Parser]:
         "ledger": Parser(
             of_file(load_ledger, "ledger.parquet"),
             (first("records/*/episodes/*/ledger.parquet"),),
-            ("ktdeval/runner/records/ledger_file.py", "ktdeval/values/decompression_limits.py"),
+            (
+                "ktdeval/runner/records/ledger_file.py",
+                "ktdeval/values/disk/decompression_limits.py",
+            ),
         ),
         "board table": Parser(
             of_file(lambda path: table_problem(path, 10**8, 10**6), "board.parquet"),
@@ -227,7 +230,7 @@ def _records() -> dict[str, Parser]:
 
 def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
     def load(path: Path) -> object:
-        from ktdeval.harness.step_session import TranscriptEntry
+        from ktdeval.harness.steps.step_session import TranscriptEntry
         from ktdeval.values import decode_json
 
         with opened(path) as stream:
@@ -240,7 +243,7 @@ def _unpacked(opened: Callable[[Path], Any]) -> Callable[[Path], object]:
 
 
 def _plans() -> dict[str, Parser]:
-    from ktdeval.calls.prices import read_price_table
+    from ktdeval.calls.costs.prices import read_price_table
     from ktdeval.runner.plans.config import load_config
     from ktdeval_agents.role_graph import load_team
     from ktdeval_board.rules import load_rules
@@ -259,7 +262,7 @@ def _plans() -> dict[str, Parser]:
             (
                 b"as_of: 2025-01-01\nsource: x\ncurrency: USD\nmodels: [{match: a/*, input: 1, output: 2}]\n",
             ),
-            ("ktdeval/calls/prices.py",),
+            ("ktdeval/calls/costs/prices.py",),
         ),
         "team": Parser(
             of_file(load_team, "team.yaml"),
@@ -289,12 +292,12 @@ def _plans() -> dict[str, Parser]:
 
 
 def _replies() -> dict[str, Parser]:
-    from ktdeval.calls.provider_errors import read_refusal, refusal_of
-    from ktdeval.harness.reading import json_object
-    from ktdeval.harness.written_calls import read_blocks, read_envelope, split_thought
+    from ktdeval.calls.failures.provider_errors import read_refusal, refusal_of
+    from ktdeval.harness.tools.reading import json_object
+    from ktdeval.harness.tools.written_calls import read_blocks, read_envelope, split_thought
     from ktdeval.observation.state_reading import shown_state
     from ktdeval_agents.answers import read_answers
-    from ktdeval_models.remote.read_tool_calls import is_object, loads_reply, sent_arguments
+    from ktdeval_models.remote.replies.read_tool_calls import is_object, loads_reply, sent_arguments
 
     block = b'Text\n```tool_call\n{"name":"get_bars","arguments":{"stock_id":"asset_0001"}}\n```\n'
     envelope = b'{"content":"x","tool_calls":[{"name":"f","arguments":{"a":[1,"}"]}}]}'
@@ -302,25 +305,30 @@ def _replies() -> dict[str, Parser]:
 
     return {
         "provider reply": Parser(
-            loads_reply, (envelope,), ("ktdeval_models/remote/read_tool_calls.py",), (ValueError,)
+            loads_reply,
+            (envelope,),
+            ("ktdeval_models/remote/replies/read_tool_calls.py",),
+            (ValueError,),
         ),
         "provider error": Parser(
             lambda data: refusal_of(400, data, {"retry-after": "1"}),
             (refusal,),
-            ("ktdeval/calls/http_errors.py", "ktdeval/calls/provider_errors.py"),
+            ("ktdeval/calls/failures/http_errors.py", "ktdeval/calls/failures/provider_errors.py"),
         ),
         "provider error body": Parser(
             lambda data: read_refusal(429, _json_or_text(data)), (refusal,), ()
         ),
         "written calls": Parser(
-            lambda data: read_blocks(text_of(data)), (block,), ("ktdeval/harness/written_calls.py",)
+            lambda data: read_blocks(text_of(data)),
+            (block,),
+            ("ktdeval/harness/tools/written_calls.py",),
         ),
         "call envelope": Parser(lambda data: read_envelope(text_of(data)), (envelope,), ()),
         "thought": Parser(lambda data: split_thought(text_of(data)), (b"<think>a</think>b",), ()),
         "tool arguments": Parser(
             lambda data: json_object(text_of(data)),
             (b'{"stock_id":"asset_0001","lookback":3}',),
-            ("ktdeval/harness/reading.py",),
+            ("ktdeval/harness/tools/reading.py",),
             (ValueError,),
         ),
         "sent arguments": Parser(

@@ -10,13 +10,13 @@ from support.fuzzing.fuzz_kit import Parser, of_file, scratch
 def program_parsers() -> dict[str, Parser]:
     """Return the parsers of a sandbox's outcome, of its folder, as frames, and of profiles."""
     from ktdeval.harness import ToolSpec
-    from ktdeval.harness.added_fields import without_added
+    from ktdeval.harness.external.added_fields import without_added
     from ktdeval.stores import LocalStore
     from ktdeval_command.code_identity import imported_files
     from ktdeval_command.placeholders import StepValues
     from ktdeval_command.profiles import load_profile, prepare_start
-    from ktdeval_command.program import read_outcome
-    from ktdeval_command.workspace import FolderLimits, ProgramWorkspaces
+    from ktdeval_command.sandboxes.program import read_outcome
+    from ktdeval_command.sandboxes.workspace import FolderLimits, ProgramWorkspaces
 
     workspaces = ProgramWorkspaces(LocalStore(scratch() / "workspaces"), "w", FolderLimits())
     form = ToolSpec("look", "", {"properties": {"stock_id": {}}})
@@ -36,7 +36,7 @@ def program_parsers() -> dict[str, Parser]:
         "program outcome": Parser(
             read_outcome,
             (b'{"kind":"exited","code":3,"detail":""}\n',),
-            ("ktdeval_command/program.py",),
+            ("ktdeval_command/sandboxes/program.py",),
         ),
         "program folder": Parser(
             lambda data: workspaces.receive(BytesIO(data)),
@@ -44,7 +44,7 @@ def program_parsers() -> dict[str, Parser]:
                 b'{"path":"a","kind":"folder"}\n' + file + b'{"end":true}\n',
                 b'{"path":"l","kind":"refused","why":"link"}\n{"end":false,"why":"full"}\n',
             ),
-            ("ktdeval_command/workspace.py",),
+            ("ktdeval_command/sandboxes/workspace.py",),
         ),
         "program profile": Parser(
             of_file(lambda path: prepare_start(load_profile(path), ("agent",), values), "own.yaml"),
@@ -67,6 +67,6 @@ def program_parsers() -> dict[str, Parser]:
         "arguments for a program": Parser(
             lambda data: without_added(data.decode("utf-8", "replace"), [offered], form),
             (b'{"wait": true, "stock_id": "S1", "n": [1, 2.5, null]}',),
-            ("ktdeval/harness/added_fields.py",),
+            ("ktdeval/harness/external/added_fields.py",),
         ),
     }

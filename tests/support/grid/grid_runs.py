@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.record import ANSWERED, CallRecord
+from ktdeval.calls.records.call_log import read_calls
+from ktdeval.calls.records.record import ANSWERED, CallRecord
 from ktdeval.values import dumps_pretty
 from support.providers.stub_provider import Stub
 from support.providers.stub_runs import WIRES

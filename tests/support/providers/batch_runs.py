@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.record import CallRecord
+from ktdeval.calls.records.call_log import read_calls
+from ktdeval.calls.records.record import CallRecord
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.hookspecs import hookimpl
 from ktdeval.registry import load_plugins

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.call_log import CallLog, read_calls
 from ktdeval.calls.client import ClientSettings, ModelClient
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.prices import Price
-from ktdeval.calls.record import CallRecord
+from ktdeval.calls.costs.prices import Price
+from ktdeval.calls.records.call_log import CallLog, read_calls
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import CallRecord
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.harness.chat_messages import (
     CallParams,

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.calls.call_log import LOG_FILE, read_calls
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.record import CacheEntry, CallRecord
+from ktdeval.calls.records.call_log import LOG_FILE, read_calls
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import CacheEntry, CallRecord
 from ktdeval.harness.chat_messages import Reply, Usage
 from ktdeval.values import sha256_hex
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
+from ktdeval.calls.costs.prompt_size import USUAL_TOKENS, text_bytes
 from ktdeval.values import JsonValue, dumps_canonical, sha256_hex
 
 MARK = "cache_control"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.harness import HarnessConfig
-from ktdeval.harness.tool_definition import json_tool
+from ktdeval.harness.tools.tool_definition import json_tool
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.task_api.qa import QATask
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import zstandard
 
-from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
+from ktdeval.calls.records.call_log import read_calls
+from ktdeval.calls.records.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.harness.chat_messages import USAGE_FIELDS
 from ktdeval.market.rules.calendar import sessions
 from ktdeval.runner.records.run_folder import RunFolder

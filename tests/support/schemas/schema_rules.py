@@ -16,7 +16,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema, readable_schema
+from ktdeval_models.remote.requests.schema_rewrites import (
+    InexpressibleError,
+    closed_schema,
+    readable_schema,
+)
 
 Schema = Mapping[str, Any]
 

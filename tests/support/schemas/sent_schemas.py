@@ -13,11 +13,11 @@ from typing import Any
 
 from ktdeval.calls import tool_protocol_probe
 from ktdeval.errors import KtdevalError
-from ktdeval.harness.action import action_schema
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.chat_messages import ModelRequest
-from ktdeval.harness.submission_form import SUBMIT_TOOL
-from ktdeval.harness.tool_protocols import encode
+from ktdeval.harness.submissions.action import action_schema
+from ktdeval.harness.submissions.submission_form import SUBMIT_TOOL
+from ktdeval.harness.tools.tool_protocols import encode
 from ktdeval.runner.rehearsals.rehearsal import rehearse
 from ktdeval.task_api.qa import QATask
 from ktdeval.values import dumps_canonical, load_yaml

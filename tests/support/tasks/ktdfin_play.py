@@ -6,11 +6,11 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Observation
 from ktdeval.harness.chat_messages import CallParams, Model, ModelRequest, Reply
-from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.steps.session_parts import SessionParts
+from ktdeval.harness.steps.step_session import GuardedSession
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.registry import load_plugins

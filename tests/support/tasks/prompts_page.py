@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Any, Literal
 
-from ktdeval.calls.prompt_size import USUAL_TOKENS, prompt_bytes
+from ktdeval.calls.costs.prompt_size import USUAL_TOKENS, prompt_bytes
 from ktdeval.errors import KtdevalError
 from ktdeval.harness import (
     END,
@@ -26,10 +26,10 @@ from ktdeval.harness import (
 from ktdeval.testing import small_market
 from ktdeval.values import dumps_canonical
 from ktdeval_agents.prompt_prefix_reuse import request_text
-from ktdeval_command.agent_desk import NEXT_STEP
 from ktdeval_command.command_agent import program_procedure
-from ktdeval_models.remote.anthropic import AnthropicModel
+from ktdeval_command.desk.agent_desk import NEXT_STEP
 from ktdeval_models.remote.params import AnthropicParams
+from ktdeval_models.remote.vendors.anthropic import AnthropicModel
 from support.providers.obedient_model import ObedientModel
 from support.providers.prompt_caches import CLAUDE_MINIMUM, ClaudeCache, OpenAICache, Served
 from support.tasks.ktdfin_play import PLUGINS, Play

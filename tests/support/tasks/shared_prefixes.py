@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from ktdeval.calls.prompt_size import USUAL_TOKENS, text_bytes
+from ktdeval.calls.costs.prompt_size import USUAL_TOKENS, text_bytes
 from ktdeval.harness import Model, ModelRequest, Reply
-from ktdeval.harness.tool_protocols import encode
+from ktdeval.harness.tools.tool_protocols import encode
 from ktdeval.task_api import is_scoring
 from support.providers.obedient_model import ObedientModel
 from support.tasks.planned_tasks import planned

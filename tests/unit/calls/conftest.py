@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.records.database import CallDatabase
 from support.providers.call_clients import RunClients
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls import remote_call_log
-from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity, read_records
-from ktdeval.calls.record import CallRecord, pack
-from ktdeval.calls.remote_call_log import LOG_FILE, CallParts
+from ktdeval.calls.records import remote_call_log
+from ktdeval.calls.records.database import RECORD, CallDatabase, LogIdentity, read_records
+from ktdeval.calls.records.record import CallRecord, pack
+from ktdeval.calls.records.remote_call_log import LOG_FILE, CallParts
 from ktdeval.errors import StoreError
 from ktdeval.stores import LocalStore
 from ktdeval.stores.mirror import Mirror

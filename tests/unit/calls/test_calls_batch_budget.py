@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.batch_client import BatchClient
+from ktdeval.calls.batches.batch_client import BatchClient
 from ktdeval.calls.budget import Budget, max_request_tokens
-from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings
-from ktdeval.calls.prices import Price, PriceTier
-from ktdeval.calls.record import Spent
+from ktdeval.calls.costs.prices import Price, PriceTier
+from ktdeval.calls.records.call_log import CallLog
+from ktdeval.calls.records.record import Spent
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError
 from ktdeval.harness import ModelTraits

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import OtherServer
-from ktdeval.calls.batch_api import BatchTag, batches_of
+from ktdeval.calls.batches.batch_api import BatchTag, batches_of
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.chat_messages import as_remote
 from ktdeval.registry import load_plugins

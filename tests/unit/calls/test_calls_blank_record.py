@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.call_log import LOG_FILE, CallLog, read_calls
-from ktdeval.calls.database import (
+from ktdeval.calls.records.call_log import LOG_FILE, CallLog, read_calls
+from ktdeval.calls.records.database import (
     RECORD,
     CallDatabase,
     EpisodeRows,
@@ -72,7 +72,7 @@ def test_a_new_file_is_never_seen_without_its_tables(tmp_path: Path) -> None:
         f"""
 import sqlite3
 from pathlib import Path
-from ktdeval.calls.database import RECORD, CallDatabase
+from ktdeval.calls.records.database import RECORD, CallDatabase
 before = sqlite3.connect
 def connect(address, **words):
     if "memory" not in address:

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.calls import database
-from ktdeval.calls.cache_admin import CacheAdmin, CachePruneRule, CheckedReplies
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.record import is_cacheable, request_key, tool_texts
+from ktdeval.calls.records import database
+from ktdeval.calls.records.cache_admin import CacheAdmin, CachePruneRule, CheckedReplies
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import is_cacheable, request_key, tool_texts
 from ktdeval.errors import StoreError
 from ktdeval.harness import ModelTraits
 from ktdeval.harness.call_params import TRANSPORT
@@ -36,7 +36,7 @@ from ktdeval.harness.chat_messages import (
     ToolSpec,
     Usage,
 )
-from ktdeval.harness.own_settings import OwnSettings
+from ktdeval.harness.external.own_settings import OwnSettings
 from ktdeval.observation import ObservedState
 from ktdeval.testing import on_each_row
 from ktdeval.values import dumps_canonical, sha256_hex
@@ -281,8 +281,8 @@ def test_the_file_is_its_owners_and_durable_by_its_settings(cache, path):
 WRITER = """
 import sys
 from pathlib import Path
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.record import CacheEntry
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply
 from ktdeval.values import sha256_hex
 sys.stdin.readline()

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from ktdeval.calls.cache_admin import CacheAdmin
-from ktdeval.calls.database import CACHE, RECORD, CallDatabase, Connection
-from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow
+from ktdeval.calls.records.cache_admin import CacheAdmin
+from ktdeval.calls.records.database import CACHE, RECORD, CallDatabase, Connection
+from ktdeval.calls.records.record import REPLY_COLUMNS, CacheEntry, ReplyRow
 from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply
 from ktdeval.values import dumps_canonical
@@ -32,7 +32,7 @@ def change(path: Path, statement: str, *values: object) -> None:
 
 def forged(body: bytes, **changes: Any) -> ReplyRow:
     """A row with a checksum that is right."""
-    from ktdeval.calls.record import _checksum
+    from ktdeval.calls.records.record import _checksum
 
     row = ReplyRow(key_of(1), "openai", "gpt-9", AT, 0, 0, b"", body)._replace(**changes)
 
@@ -197,7 +197,7 @@ def test_unwritable_file_is_reported_in_one_line_before_any_paid_call():
     program = """
     import os, sys, urllib.parse  # the last for pathlib, which will not find it later
     from pathlib import Path
-    from ktdeval.calls.database import CallDatabase
+    from ktdeval.calls.records.database import CallDatabase
     from ktdeval.errors import StoreError
     if os.geteuid() == 0:
         os.setuid(65534)

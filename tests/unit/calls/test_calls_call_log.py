@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from ktdeval.calls.call_log import LOG_FILE, CallLog, read_calls
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.prices import Price
-from ktdeval.calls.record import CACHED, CallRecord, Spent
+from ktdeval.calls.costs.prices import Price
+from ktdeval.calls.records.call_log import LOG_FILE, CallLog, read_calls
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import CACHED, CallRecord, Spent
 from ktdeval.errors import StoreError
 from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
 from ktdeval.values import sha256_hex
@@ -175,8 +175,8 @@ def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeyp
 SECOND_PROCESS = """
 import os, resource, signal, sys, time
 from pathlib import Path
-from ktdeval.calls.call_log import CallLog
-from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.records.call_log import CallLog
+from ktdeval.calls.records.database import CallDatabase
 from ktdeval.errors import StoreError
 sys.path[:0] = sys.argv[2].split(os.pathsep)
 from support.providers.call_runs import Run, call_of, entry_of

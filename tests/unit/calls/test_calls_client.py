@@ -11,10 +11,10 @@ from collections import Counter
 
 import pytest
 
-from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.http_errors import one_line
-from ktdeval.calls.record import request_key
+from ktdeval.calls.failures.http_errors import one_line
+from ktdeval.calls.records.call_log import read_calls
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import request_key
 from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.chat_messages import Opaque, Reply, ToolCall, Usage
@@ -73,7 +73,9 @@ def test_nothing_is_asked_that_the_disk_may_have_no_room_for(run, monkeypatch):
     model = ScriptedModel()
     run.client(model).for_episode("e1").reply(ask("a"))
     with monkeypatch.context() as patched:
-        patched.setattr("ktdeval.calls.call_log._ROOM_MB", 1 << 40)  # more than any disk has
+        patched.setattr(
+            "ktdeval.calls.records.call_log._ROOM_MB", 1 << 40
+        )  # more than any disk has
         episode = run.client(model).for_episode("e1")
         assert episode.reply(ask("a")) == reply_to("a")  # what is known takes no room
         with pytest.raises(

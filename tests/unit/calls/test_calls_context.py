@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.context_refusals import Context, ContextExceeded
-from ktdeval.calls.context_window import ContextWindow, ways_out
+from ktdeval.calls.costs.context_window import ContextWindow, ways_out
+from ktdeval.calls.failures.context_refusals import Context, ContextExceeded
 from ktdeval.errors import ProviderError
 from ktdeval.harness.chat_messages import CallParams, Message, ModelRequest, Usage
-from ktdeval_models.remote.openai import make_compatible
 from ktdeval_models.remote.params import CompatibleParams
+from ktdeval_models.remote.vendors.openai import make_compatible
 from support.providers.adapter_server import Prepared, prepared
 from support.providers.call_clients import RunClients
 from support.providers.stub_provider import skip_without_sdks

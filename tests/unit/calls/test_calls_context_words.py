@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import Caller, http_error, is_retryable
-from ktdeval.calls.context_refusals import Context, ContextExceeded
+from ktdeval.calls.failures.context_refusals import Context, ContextExceeded
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.testing import on_each_row
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.calls.call_counts import tally_episode, transcript_difference
-from ktdeval.calls.record import BATCHED, CACHED, CallRecord
+from ktdeval.calls.records.call_counts import tally_episode, transcript_difference
+from ktdeval.calls.records.record import BATCHED, CACHED, CallRecord
 from ktdeval.harness.chat_messages import Reply, Usage
 from ktdeval.testing import on_each_row
 from support.providers.call_runs import call_of

@@ -15,9 +15,9 @@ from hypothesis import given, strategies as st
 
 from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
 from ktdeval.calls.budget import max_request_tokens
-from ktdeval.calls.http_errors import one_line
-from ktdeval.calls.outages import OUTAGES
-from ktdeval.calls.retry import RETRYABLE, OtherServer, RetryPolicy
+from ktdeval.calls.failures.http_errors import one_line
+from ktdeval.calls.failures.outages import OUTAGES
+from ktdeval.calls.failures.retry import RETRYABLE, OtherServer, RetryPolicy
 from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
 from ktdeval.testing import on_each_row
 from support.providers.call_clients import (

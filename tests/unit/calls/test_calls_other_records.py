@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.call_log import LOG_FILE, CallLog, read_calls
-from ktdeval.calls.database import (
+from ktdeval.calls.records.call_log import LOG_FILE, CallLog, read_calls
+from ktdeval.calls.records.database import (
     RECORD,
     CallDatabase,
     EpisodeRows,
@@ -18,7 +18,7 @@ from ktdeval.calls.database import (
     read_identity,
     read_labels,
 )
-from ktdeval.calls.record import CallRecord
+from ktdeval.calls.records.record import CallRecord
 from support.providers.call_runs import call_of, entry_of, key_of
 
 IDENTITY = LogIdentity("id", "2026-01-31T23:59:59Z")

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.calls import packaged_prices
-from ktdeval.calls.call_counts import call_figures
-from ktdeval.calls.prices import (
+from ktdeval.calls.costs import packaged_prices
+from ktdeval.calls.costs.prices import (
     Price,
     PriceTier,
     choose_price,
     read_price_table,
 )
-from ktdeval.calls.record import ANSWERED, CACHED, REFUSED, CallRecord
+from ktdeval.calls.records.call_counts import call_figures
+from ktdeval.calls.records.record import ANSWERED, CACHED, REFUSED, CallRecord
 from ktdeval.errors import ConfigError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.testing import on_each_row

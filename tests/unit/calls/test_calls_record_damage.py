@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.cache_admin import CacheAdmin
-from ktdeval.calls.call_log import LOG_FILE, CallLog
-from ktdeval.calls.database import CallDatabase, read_identity, read_records
-from ktdeval.calls.record import CallRecord
+from ktdeval.calls.records.cache_admin import CacheAdmin
+from ktdeval.calls.records.call_log import LOG_FILE, CallLog
+from ktdeval.calls.records.database import CallDatabase, read_identity, read_records
+from ktdeval.calls.records.record import CallRecord
 from ktdeval.errors import StoreError
 from support.providers.call_runs import AT, entry_of
 

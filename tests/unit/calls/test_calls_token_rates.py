@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.prompt_size import (
+from ktdeval.calls.costs.prompt_size import (
     KINDS,
     MAX_TOKENS,
     MIN_TOKENS,
@@ -22,7 +22,7 @@ from ktdeval.calls.prompt_size import (
     prompt_bytes,
     text_bytes,
 )
-from ktdeval.calls.record import tool_texts
+from ktdeval.calls.records.record import tool_texts
 from ktdeval.harness.chat_messages import Message, ModelRequest, Opaque, ToolCall, ToolSpec
 from ktdeval.testing import not_empty
 from ktdeval.values import load_yaml

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ktdeval.calls import PromptBlock, PromptCache, PromptCacheRules
-from ktdeval.calls.prompt_size import USUAL_TOKENS
+from ktdeval.calls.costs.prompt_size import USUAL_TOKENS
 from ktdeval.harness.chat_messages import Message, ModelRequest
 
 BLOCK = "word " * 400

@@ -13,8 +13,8 @@ import pytest
 
 from ktdeval.cards import account_claims, derive_card, parse_card
 from ktdeval.cards.card import TradingCard
-from ktdeval.cards.fields.assumptions import DECIDED_PRICE_REASON
-from ktdeval.cards.fields.rank_correlation import BEYOND_SKILL, correlation_rows
+from ktdeval.cards.fields.returns.assumptions import DECIDED_PRICE_REASON
+from ktdeval.cards.fields.returns.rank_correlation import BEYOND_SKILL, correlation_rows
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.cards.show import make_report
 from ktdeval.market.snapshots.snapshot import Instrument

@@ -17,12 +17,12 @@ from inline_snapshot import snapshot
 from jsonschema import Draft202012Validator
 from msgspec import structs
 
-from ktdeval.calls.call_counts import call_figures
-from ktdeval.calls.record import ANSWERED, CallRecord
+from ktdeval.calls.records.call_counts import call_figures
+from ktdeval.calls.records.record import ANSWERED, CallRecord
 from ktdeval.cards.assembly import build_card, build_scoring_card
 from ktdeval.cards.card_reading import parse_card, validate_card
-from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
-from ktdeval.cards.fields.fact_types import Pluggable
+from ktdeval.cards.fields.knowledge.cutoff import SEEN, SPANS, cutoff_words
+from ktdeval.cards.fields.origin.fact_types import Pluggable
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
 from ktdeval.errors import CardError, PluginError
 from ktdeval.harness.chat_messages import Usage

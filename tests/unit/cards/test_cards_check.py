@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.card_reading import load_card, parse_card, validate_card
-from ktdeval.cards.fields.recorded_facts import ScoringFacts, TradingFacts
+from ktdeval.cards.fields.origin.recorded_facts import ScoringFacts, TradingFacts
 from ktdeval.cards.json_paths import line_of
 from ktdeval.cards.recomputation_diff import card_difference, first_difference, steps_difference
 from ktdeval.errors import CardError

@@ -11,7 +11,7 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from ktdeval.cards.fields.medians import EpisodeMetric, aggregate
+from ktdeval.cards.fields.returns.medians import EpisodeMetric, aggregate
 from ktdeval.stats import NEVER, is_never
 
 NO_TRACK = f"{NEVER}the Sharpe ratio is not positive"

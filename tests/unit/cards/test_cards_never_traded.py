@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ktdeval.cards.card_reading import load_evaluation, validate_card
 from ktdeval.cards.claims import silence_claim
 from ktdeval.cards.fields.activity import is_untraded
-from ktdeval.cards.fields.rank_eligibility import NEVER_TRADED
+from ktdeval.cards.fields.knowledge.rank_eligibility import NEVER_TRADED
 from ktdeval.cards.show import card_lines, plain_text, summary_lines
 from ktdeval.cards.table_types import tally
 from ktdeval.errors import CardError

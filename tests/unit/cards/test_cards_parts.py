@@ -14,36 +14,36 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import structs
 
-from ktdeval.calls.call_counts import call_figures
-from ktdeval.calls.prices import Price, PriceEntry
-from ktdeval.calls.record import ANSWERED, CallRecord
+from ktdeval.calls.costs.prices import Price, PriceEntry
+from ktdeval.calls.records.call_counts import call_figures
+from ktdeval.calls.records.record import ANSWERED, CallRecord
 from ktdeval.cards import System, parse_card
 from ktdeval.cards.card_reading import attached_block
 from ktdeval.cards.fields.activity import episode_tokens
-from ktdeval.cards.fields.calls import call_problems
-from ktdeval.cards.fields.certificate import NOTHING_HIDDEN
-from ktdeval.cards.fields.cost import CardPrices
 from ktdeval.cards.fields.coverage import Coverage
-from ktdeval.cards.fields.cutoff import _count_sides
 from ktdeval.cards.fields.episode_parts import RoleUsage, Served
-from ktdeval.cards.fields.fact_types import (
+from ktdeval.cards.fields.knowledge.certificate import NOTHING_HIDDEN
+from ktdeval.cards.fields.knowledge.cutoff import _count_sides
+from ktdeval.cards.fields.origin.fact_types import (
     CutoffEntry,
     FurtherModelPart,
     SideDays,
     TaskPart,
     WindowPart,
 )
-from ktdeval.cards.fields.medians import EpisodeMetric
-from ktdeval.cards.fields.metrics import metrics_of
-from ktdeval.cards.fields.recorded_facts import DerivationBasis
-from ktdeval.cards.fields.roles import derive_roles, role_problems, role_rows, sum_known
-from ktdeval.cards.fields.served import served_problems
-from ktdeval.cards.fields.task import (
+from ktdeval.cards.fields.origin.recorded_facts import DerivationBasis
+from ktdeval.cards.fields.origin.task import (
     identity_problems,
     never_ranked,
     task_problems,
     task_rows,
 )
+from ktdeval.cards.fields.replies.calls import call_problems
+from ktdeval.cards.fields.replies.cost import CardPrices
+from ktdeval.cards.fields.replies.roles import derive_roles, role_problems, role_rows, sum_known
+from ktdeval.cards.fields.replies.served import served_problems
+from ktdeval.cards.fields.returns.medians import EpisodeMetric
+from ktdeval.cards.fields.returns.metrics import metrics_of
 from ktdeval.errors import CardError
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.market import Document, Documents

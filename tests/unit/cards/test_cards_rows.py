@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec import UNSET, structs
 
-from ktdeval.calls.prices import FREE, Price, PriceEntry, PriceTier
+from ktdeval.calls.costs.prices import FREE, Price, PriceEntry, PriceTier
 from ktdeval.cards.fields.activity import (
     calibration_text,
     drift_text,
@@ -20,26 +20,16 @@ from ktdeval.cards.fields.activity import (
     order_rows,
     usage_rows,
 )
-from ktdeval.cards.fields.attribution import derive_attribution
-from ktdeval.cards.fields.calls import (
-    Calls,
-    batch_problem,
-    call_count_rows,
-    call_problems,
-    several_models_problem,
-    uncounted_problems,
-    unpaid_problems,
-)
-from ktdeval.cards.fields.cost import TokenCost, TradingCost, cost_problems, cost_rows, derive_cost
-from ktdeval.cards.fields.cutoff import (
+from ktdeval.cards.fields.episode_parts import Orders, StepMaker, UsageCounts
+from ktdeval.cards.fields.knowledge.cutoff import (
     cutoff_problems,
     cutoff_words,
     latest_cutoff,
     sides,
     window_words,
 )
-from ktdeval.cards.fields.episode_parts import Orders, StepMaker, UsageCounts
-from ktdeval.cards.fields.fact_types import (
+from ktdeval.cards.fields.knowledge.listed_cutoffs import parse_cutoff, parse_cutoff_or_state
+from ktdeval.cards.fields.origin.fact_types import (
     CutoffEntry,
     Drift,
     FurtherModelPart,
@@ -48,9 +38,7 @@ from ktdeval.cards.fields.fact_types import (
     TaskPart,
     WindowPart,
 )
-from ktdeval.cards.fields.listed_cutoffs import parse_cutoff, parse_cutoff_or_state
-from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
-from ktdeval.cards.fields.plan import (
+from ktdeval.cards.fields.origin.plan import (
     call_text,
     costs_row,
     derive_target,
@@ -61,10 +49,28 @@ from ktdeval.cards.fields.plan import (
     window_problems,
     window_rows,
 )
-from ktdeval.cards.fields.provenance import made_at, provenance_problems, unknown_version
-from ktdeval.cards.fields.recorded_facts import DerivationBasis
+from ktdeval.cards.fields.origin.provenance import made_at, provenance_problems, unknown_version
+from ktdeval.cards.fields.origin.recorded_facts import DerivationBasis
+from ktdeval.cards.fields.origin.software_versions import maker_problems, maker_rows
+from ktdeval.cards.fields.replies.calls import (
+    Calls,
+    batch_problem,
+    call_count_rows,
+    call_problems,
+    several_models_problem,
+    uncounted_problems,
+    unpaid_problems,
+)
+from ktdeval.cards.fields.replies.cost import (
+    TokenCost,
+    TradingCost,
+    cost_problems,
+    cost_rows,
+    derive_cost,
+)
+from ktdeval.cards.fields.returns.attribution import derive_attribution
+from ktdeval.cards.fields.returns.medians import EpisodeMetric, Line, aggregate
 from ktdeval.cards.fields.scores import score_problems
-from ktdeval.cards.fields.software_versions import maker_problems, maker_rows
 from ktdeval.errors import UsageError
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.task_api.unanswered import BOUNDS

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 from rich.console import Console
 
-from ktdeval.cards.fields.plan import costs_row
+from ktdeval.cards.fields.origin.plan import costs_row
 from ktdeval.cards.fields.words import label_word
 from ktdeval.cards.metric_tables import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in, pace_notes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cards import System, check_match, parse_card, split_patterns, system_labels
-from ktdeval.cards.fields.cost import NO_PRICE
+from ktdeval.cards.fields.replies.cost import NO_PRICE
 from ktdeval.errors import UsageError
 from ktdeval.testing import not_empty
 from ktdeval.values import dumps_pretty

@@ -10,9 +10,9 @@ from msgspec import structs
 
 from ktdeval.cards import card_words
 from ktdeval.cards.card import ScoringCard, TradingCard
-from ktdeval.cards.fields.fact_types import DECIDERS
+from ktdeval.cards.fields.knowledge.warning_labels import Label, TradingLabel
+from ktdeval.cards.fields.origin.fact_types import DECIDERS
 from ktdeval.cards.fields.units import figure_text, unit_word
-from ktdeval.cards.fields.warning_labels import Label, TradingLabel
 from ktdeval.cards.fields.words import read_words
 from ktdeval.trading.types import PROVENANCES
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from ktdeval.calls.database import CallDatabase
-from ktdeval.calls.record import CacheEntry
+from ktdeval.calls.records.database import CallDatabase
+from ktdeval.calls.records.record import CacheEntry
 from ktdeval.harness.chat_messages import Reply, Usage
 from ktdeval.testing import Terminal
 from ktdeval.values import sha256_hex

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktdeval.cli.moved import moved_words, with_new_words
+from ktdeval.cli.help.moved import moved_words, with_new_words
 
 TABLE = moved_words()
 

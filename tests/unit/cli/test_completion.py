@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from ktdeval.cli.completers import COMPLETION
-from ktdeval.cli.completion import SHELLS
+from ktdeval.cli.help.completers import COMPLETION
+from ktdeval.cli.help.completion import SHELLS
 from ktdeval.cli.main import main
 from ktdeval.registry import plugin_registry
 from ktdeval.testing import Terminal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from ktdeval.cli.performance_frames import (
+from ktdeval.cli.cards.performance_frames import (
     benchmark_returns,
     daily_returns,
     position_values,

@@ -16,12 +16,12 @@ import pytest
 from inline_snapshot import snapshot
 
 from ktdeval.attribution.style_factors import FACTORS
-from ktdeval.calls.prompt_size import USUAL_TOKENS, PromptBytes
+from ktdeval.calls.costs.prompt_size import USUAL_TOKENS, PromptBytes
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, PluginError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.chat_messages import Usage
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.market.snapshots.snapshot import NameSpell
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.runner import RunConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import ktdeval
-from ktdeval.cli.option_descriptions import described_options
+from ktdeval.cli.help.option_descriptions import described_options
 from ktdeval.runner.plans.config import RunConfig
 
 

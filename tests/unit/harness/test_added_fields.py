@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ktdeval.harness import ToolSpec
-from ktdeval.harness.added_fields import without_added
+from ktdeval.harness.external.added_fields import without_added
 
 ORDERS = {"orders": {"type": "array"}, "overall_reason": {"type": "string"}}
 FORM = ToolSpec("submit_action", "", {"type": "object", "properties": ORDERS})

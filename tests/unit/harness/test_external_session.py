@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ktdeval.errors import LeakError, ModelError, StoreError
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig, Observation
-from ktdeval.harness.arguments import AssetArg
 from ktdeval.harness.chat_messages import (
     CallParams,
     Message,
@@ -18,13 +16,15 @@ from ktdeval.harness.chat_messages import (
     ToolCall,
     ToolSpec,
 )
-from ktdeval.harness.external_acts import ExternalRecord
-from ktdeval.harness.external_session import RefusedAct, act_outside
-from ktdeval.harness.known_texts import NOTHING_KNOWN, KnownTexts, tool_hash
-from ktdeval.harness.research_then_submit import decide_in_phases
-from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.step_session import GuardedSession
-from ktdeval.harness.tool_definition import tool
+from ktdeval.harness.external.external_acts import ExternalRecord
+from ktdeval.harness.external.external_session import RefusedAct, act_outside
+from ktdeval.harness.external.known_texts import NOTHING_KNOWN, KnownTexts, tool_hash
+from ktdeval.harness.steps.research_then_submit import decide_in_phases
+from ktdeval.harness.steps.session_parts import SessionParts
+from ktdeval.harness.steps.step_session import GuardedSession
+from ktdeval.harness.submissions.action import ActionForm
+from ktdeval.harness.tools.arguments import AssetArg
+from ktdeval.harness.tools.tool_definition import tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.runner.rehearsals.conversation_size import LOW, MeasuringModel
 from ktdeval.runner.scoring.verify import RecordedModel

@@ -4,9 +4,9 @@ import jsonschema
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.harness.action import ActionForm, action_schema
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.submission_form import read_valid
+from ktdeval.harness.submissions.action import ActionForm, action_schema
+from ktdeval.harness.submissions.submission_form import read_valid
 from ktdeval.testing import on_each_row
 from support.masking.masking_market import BASE_ROW, MARKET, guard_of, lens_of
 from support.searching import examples

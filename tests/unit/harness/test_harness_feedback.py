@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.feedback import MAX_PROBLEMS, schema_problems
+from ktdeval.harness.submissions.feedback import MAX_PROBLEMS, schema_problems
 
 TEXT_OR_NULL = {"anyOf": [{"type": "string", "pattern": "^[0-9]{4}$"}, {"type": "null"}]}
 BARE = {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}

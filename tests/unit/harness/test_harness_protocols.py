@@ -24,8 +24,8 @@ from ktdeval.harness.chat_messages import (
     ToolSpec,
     Usage,
 )
-from ktdeval.harness.tool_protocols import ProtocolModel, decode, encode
-from ktdeval.harness.written_calls import ParsedReply, read_blocks, read_envelope
+from ktdeval.harness.tools.tool_protocols import ProtocolModel, decode, encode
+from ktdeval.harness.tools.written_calls import ParsedReply, read_blocks, read_envelope
 from ktdeval.registry import load_plugins
 from ktdeval.testing import not_empty, on_each_row, small_market
 from ktdeval.values import loads_strict

@@ -4,9 +4,7 @@ from dataclasses import replace
 import pytest
 
 from ktdeval.errors import BudgetError, LeakError, ModelError, PluginError
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Decision, HarnessConfig, Observation
-from ktdeval.harness.arguments import AssetArg
 from ktdeval.harness.chat_messages import (
     MAX_REPLY_CHARS,
     CallParams,
@@ -18,9 +16,11 @@ from ktdeval.harness.chat_messages import (
     ToolSpec,
     Usage,
 )
-from ktdeval.harness.session_parts import NamedModel, SessionParts
-from ktdeval.harness.step_session import GuardedSession
-from ktdeval.harness.tool_definition import tool
+from ktdeval.harness.steps.session_parts import NamedModel, SessionParts
+from ktdeval.harness.steps.step_session import GuardedSession
+from ktdeval.harness.submissions.action import ActionForm
+from ktdeval.harness.tools.arguments import AssetArg
+from ktdeval.harness.tools.tool_definition import tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from support.masking.masking_market import BASE_ROW, CODES, guard_of, lens_of
 from support.tasks.ktdfin_play import Scripted

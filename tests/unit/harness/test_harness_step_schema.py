@@ -13,11 +13,9 @@ import pytest
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.action import action_schema
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.chat_messages import ToolSpec
-from ktdeval.harness.stance_form import stance_schema
-from ktdeval.harness.step_schema import (
+from ktdeval.harness.steps.step_schema import (
     MAX_LABELS,
     OfferedSchemas,
     decisions_of,
@@ -27,6 +25,8 @@ from ktdeval.harness.step_schema import (
     with_labels,
     with_schema,
 )
+from ktdeval.harness.submissions.action import action_schema
+from ktdeval.harness.submissions.stance_form import stance_schema
 from ktdeval.observation.state import ObservedState, state_of_values
 from support.schemas.schema_engines import Guidance, installed
 from support.searching import examples

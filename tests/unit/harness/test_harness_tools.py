@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 from inline_snapshot import snapshot
 
 from ktdeval.errors import PluginError
-from ktdeval.harness.arguments import AssetArg, Bounds, DayArg, Length, ToolArgumentError
-from ktdeval.harness.tool_definition import Refusal, Tool, call, json_tool, tool
+from ktdeval.harness.tools.arguments import AssetArg, Bounds, DayArg, Length, ToolArgumentError
+from ktdeval.harness.tools.tool_definition import Refusal, Tool, call, json_tool, tool
 from ktdeval.masking.payload_types import AssetRef, DayRef
 from ktdeval.testing import errors_of, on_each_row
 from support.masking.masking_market import BASE_ROW, CODES, MARKET, lens_of

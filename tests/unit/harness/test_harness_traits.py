@@ -19,7 +19,7 @@ from ktdeval.harness import (
     agent_traits,
     model_traits,
 )
-from ktdeval.harness.submission_form import SubmissionReading, problem
+from ktdeval.harness.submissions.submission_form import SubmissionReading, problem
 from ktdeval.observation.state import NOTHING_SHOWN
 from ktdeval.registry import load_plugins
 from ktdeval.task_api import TaskTraits, task_traits

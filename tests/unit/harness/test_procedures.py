@@ -14,7 +14,7 @@ pytest.importorskip("ktdeval_human", reason="needs ktdeval_human, which is not h
 
 from ktdeval.harness import Agent, Observation, Reply, ToolCall, two_phases
 from ktdeval.harness.chat_messages import ModelRequest
-from ktdeval.harness.step_session import StepOutcome
+from ktdeval.harness.steps.step_session import StepOutcome
 from ktdeval.registry import load_plugins
 from ktdeval.testing import small_market
 from ktdeval_builtin.react import ReactAgent

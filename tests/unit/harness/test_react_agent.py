@@ -10,7 +10,7 @@ import pytest
 
 from ktdeval.errors import ModelError
 from ktdeval.harness.chat_messages import Reply, ToolCall, Usage
-from ktdeval.harness.research_then_submit import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
+from ktdeval.harness.steps.research_then_submit import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
 from ktdeval.registry import load_plugins
 from ktdeval.testing import on_each_row, small_market
 from support.tasks.ktdfin_play import Play, Scripted

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
-from ktdeval.harness.submission_schema import SubmissionSchema, sure_check
+from ktdeval.harness.submissions.submission_schema import SubmissionSchema, sure_check
 
 NUMBERS = st.integers(-3, 3) | st.sampled_from([-0.5, 0.0, 0.5, 1.0, 2.0])
 WORDS = st.sampled_from(["", "a", "ab", "BUY"])

@@ -15,8 +15,8 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from ktdeval.errors import ConfigError
-from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.masking.aliases_and_noise import WICK_SD, WICK_SHIFT, Noise, round_significant
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens

@@ -9,9 +9,9 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.masking import free_dates
-from ktdeval.masking.date_rules import first_letters
-from ktdeval.masking.free_date_rules import IN_WORDS, RULES
+from ktdeval.masking.dates import free_dates
+from ktdeval.masking.dates.date_rules import first_letters
+from ktdeval.masking.dates.free_date_rules import IN_WORDS, RULES
 from ktdeval.masking.text_normalisation import TextViews, around_digits, normalise
 from support.searching import examples
 

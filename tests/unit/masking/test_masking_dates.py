@@ -9,7 +9,7 @@ import re
 import pytest
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
-from ktdeval.masking.foreign_date_names import _words_of_kind, latin_names
+from ktdeval.masking.dates.foreign_date_names import _words_of_kind, latin_names
 from ktdeval.testing import on_each_row
 from support.masking.masking_market import BASE_ROW, MARKET
 from support.tables import beside

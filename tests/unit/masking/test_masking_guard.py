@@ -13,11 +13,11 @@ from ktdeval.errors import LeakError
 from ktdeval.market import Documents, Entity, Execution, execution_words, find_execution
 from ktdeval.market.rules.calendar import Window
 from ktdeval.masking.hidden_spans import COMPANY, EVENT, PERSON, PLACE, PRODUCT, TERM
-from ktdeval.masking.identity_index import IdentifyingNames, IdentityIndex
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MASK_KINDS, MaskConfig
-from ktdeval.masking.ordinary_words import COMMON_WORDS
+from ktdeval.masking.names.identity_index import IdentifyingNames, IdentityIndex
+from ktdeval.masking.names.ordinary_words import COMMON_WORDS
 from ktdeval.masking.payload_types import AssetRef
 from ktdeval.masking.text_normalisation import normalise, normalise_with_places
 from ktdeval.registry import load_plugins

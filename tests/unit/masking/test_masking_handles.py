@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.masking.aliases_and_noise import AliasMap, DocumentAlias
-from ktdeval.masking.date_detection import find_dates
+from ktdeval.masking.dates.date_detection import find_dates
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.masking.payload_types import AssetRef, MarketFigure

@@ -13,8 +13,8 @@ import pytest
 import ktdeval.masking
 from ktdeval.market import Documents, Entity, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
-from ktdeval.masking.events import find_events
-from ktdeval.masking.known_companies import known_names
+from ktdeval.masking.dates.events import find_events
+from ktdeval.masking.names.known_companies import known_names
 from ktdeval.testing.markets import tiny_snapshot
 from support.tables import beside
 
@@ -35,7 +35,7 @@ NAMES = {
 }
 DAY = 40
 TABLES = beside(__file__)
-FILES = ("known_companies.csv", "event_words.csv")
+FILES = ("names/known_companies.csv", "dates/event_words.csv")
 
 
 def market_of(names: dict[str, str]) -> MarketSnapshot:
@@ -124,7 +124,7 @@ def test_every_listed_fact_has_a_source_and_stands_once(file: str) -> None:
 
 
 def test_a_pattern_of_an_event_never_matches_nothing() -> None:
-    path = ktdeval.masking.__path__[0] + "/event_words.csv"
+    path = ktdeval.masking.__path__[0] + "/dates/event_words.csv"
     with open(path, encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
             assert re.search(row["pattern"], "") is None, row

@@ -10,7 +10,7 @@ import pytest
 
 from ktdeval.market import MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of
-from ktdeval.masking.short_names import short_names
+from ktdeval.masking.names.short_names import short_names
 from ktdeval.testing import on_each_row
 from support.masking.masking_market import BASE_ROW, MARKET
 from support.tables import beside

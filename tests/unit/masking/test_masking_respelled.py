@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.masking import Lens, MaskConfig, TextMask, identities_of, normalise
-from ktdeval.masking.ordinary_words import is_ordinary, needs_capital
+from ktdeval.masking.names.ordinary_words import is_ordinary, needs_capital
 from ktdeval.masking.text_normalisation import _lookalikes
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval.values import load_yaml

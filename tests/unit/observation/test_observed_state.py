@@ -22,9 +22,9 @@ from ktdeval.harness import (
     Observation,
     Reply,
 )
-from ktdeval.harness.action import ActionForm
-from ktdeval.harness.session_parts import SessionParts
-from ktdeval.harness.step_session import GuardedSession
+from ktdeval.harness.steps.session_parts import SessionParts
+from ktdeval.harness.steps.step_session import GuardedSession
+from ktdeval.harness.submissions.action import ActionForm
 from ktdeval.masking import AssetRef, DayRef, OwnFigure, Price, Shares, table
 from ktdeval.masking.leak_guard import LeakGuard
 from ktdeval.observation import ObservedState, observe, state_of_values

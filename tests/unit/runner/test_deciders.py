@@ -13,9 +13,9 @@ from msgspec import structs
 
 import ktdeval
 from ktdeval.cards.card_reading import load_evaluation, parse_card
-from ktdeval.cards.fields.deciders import knowledge_of, unranked_reasons
 from ktdeval.cards.fields.episode_parts import Served
-from ktdeval.cards.fields.fact_types import (
+from ktdeval.cards.fields.knowledge.deciders import knowledge_of, unranked_reasons
+from ktdeval.cards.fields.origin.fact_types import (
     COULD_HAVE_BROUGHT as BROUGHT,
     COULD_LOOK_UP as LOOK_UP,
     DECIDERS,

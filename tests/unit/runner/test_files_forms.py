@@ -20,7 +20,7 @@ from ktdeval.runner.records.episode_journal import JournalEntry
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.schemas import schema_files
 from ktdeval.values import decode_json, parse_yaml, to_plain
-from ktdeval.values.strict_json import (
+from ktdeval.values.documents.strict_json import (
     MAX_LEVELS,
     MAX_PARSED_LEVELS,
     JsonValue,

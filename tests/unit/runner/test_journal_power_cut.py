@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ktdeval.errors import StoreError
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.runner.records.episode_journal import Journal, JournalEntry, read_journal
 from ktdeval.task_api.scoring import AnswerRecord
 from support.runs.power_cut import Disk

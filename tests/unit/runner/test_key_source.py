@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from ktdeval.cards import OWN_KEY_ALONE, derive_card, load_evaluation
-from ktdeval.cards.fields.fact_types import Decider
+from ktdeval.cards.fields.origin.fact_types import Decider
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunConfig, evaluate
 

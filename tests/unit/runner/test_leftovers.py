@@ -23,7 +23,7 @@ with new_folder(Path("made")) as inside:
 NEW_FILE = f"""
 import os
 from pathlib import Path
-from ktdeval.values.temporary import temporary_file
+from ktdeval.values.disk.temporary import temporary_file
 with temporary_file(Path("file.json")) as (path, descriptor):
     os.write(descriptor, b"half")
     {PAUSE}

@@ -18,7 +18,7 @@ import ktdeval
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.card_reading import load_evaluation, validate_card
 from ktdeval.cards.fields.episode_parts import StepMaker
-from ktdeval.cards.fields.software_versions import is_of_mixed_code
+from ktdeval.cards.fields.origin.software_versions import is_of_mixed_code
 from ktdeval.cards.show import card_lines, plain_text
 from ktdeval.errors import CardError
 from ktdeval.registry import load_plugins

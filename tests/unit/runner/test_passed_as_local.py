@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.prices import FREE
+from ktdeval.calls.costs.prices import FREE
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import CardError, PluginError
 from ktdeval.hookspecs import Spec, hookimpl

@@ -16,7 +16,7 @@ from inline_snapshot import snapshot
 from ktdeval.errors import ConfigError, PluginError, StoreError
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.chat_messages import ModelRequest, Reply, ToolCall, ToolSpec
-from ktdeval.harness.tool_definition import Tool, json_tool
+from ktdeval.harness.tools.tool_definition import Tool, json_tool
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.mask_config import MaskConfig
 from ktdeval.masking.payload_types import Exact

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.context_refusals import Context
+from ktdeval.calls.failures.context_refusals import Context
 from ktdeval.harness.chat_messages import Model
 from ktdeval.market.snapshots.snapshot import MarketSnapshot
 from ktdeval.runner.episodes.episode_execution import Episode, EpisodeFactory

@@ -953,7 +953,7 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
     ),
     ("len(request.messages, 1)", "(gives.py:8)"),
     (
-        "__import__('ktdeval.values.strict_json').values.strict_json.loads_untrusted({})",
+        "__import__('ktdeval.values.documents.strict_json').values.strict_json.loads_untrusted({})",
         "(gives.py:8)",
     ),
 )

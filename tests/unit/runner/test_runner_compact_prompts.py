@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ktdeval.calls.prompt_size import MAX_TOKENS, prompt_bytes
+from ktdeval.calls.costs.prompt_size import MAX_TOKENS, prompt_bytes
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness.chat_messages import ModelRequest
 from ktdeval.runner import RunConfig

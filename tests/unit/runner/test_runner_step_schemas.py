@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ktdeval.harness.action import action_schema
 from ktdeval.harness.agent import HarnessConfig
-from ktdeval.harness.stance_form import stance_schema
-from ktdeval.harness.tool_protocols import ProtocolModel
+from ktdeval.harness.submissions.action import action_schema
+from ktdeval.harness.submissions.stance_form import stance_schema
+from ktdeval.harness.tools.tool_protocols import ProtocolModel
 from ktdeval.testing import not_empty
 from ktdeval.trading.ledger import StepRecord
 from support.tasks.planned_tasks import planned

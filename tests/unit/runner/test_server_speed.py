@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktdeval.calls.record import CallRecord
+from ktdeval.calls.records.record import CallRecord
 from ktdeval.harness.chat_messages import Usage
 from ktdeval.runner.rehearsals.server_speed import is_on_this_machine, server_speed
 

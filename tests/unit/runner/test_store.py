@@ -23,7 +23,7 @@ from ktdeval.calls.stop_flag import StopSignal
 from ktdeval.cards.fields.episode_parts import Maker
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.runner.episodes.episode_execution import EpisodeContext, run_episode
 from ktdeval.runner.records.episode_journal import (
     Entry,

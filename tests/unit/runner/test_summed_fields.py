@@ -17,7 +17,7 @@ import pytest
 from ktdeval.cards.card_reading import parse_card
 from ktdeval.cards.recomputation_diff import card_difference
 from ktdeval.errors import KtdevalError
-from ktdeval.harness.step_session import TranscriptEntry
+from ktdeval.harness.steps.step_session import TranscriptEntry
 from ktdeval.runner.records.run_folder import RunFolder
 from ktdeval.runner.records.transcript_counts import count_said
 from ktdeval.runner.scoring.call_log_checks import provenance_findings

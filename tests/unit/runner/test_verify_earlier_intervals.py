@@ -15,7 +15,7 @@ from ktdeval.runner import RunConfig, RunFolder, evaluate, open_recorded_snapsho
 from ktdeval.runner.scoring.score import make_inputs
 from ktdeval.runner.scoring.verify import verify_card
 from ktdeval.stats.resampling import Resampling
-from ktdeval.values.strict_json import dumps_pretty
+from ktdeval.values.documents.strict_json import dumps_pretty
 
 TASK = "blinded_open_research"
 

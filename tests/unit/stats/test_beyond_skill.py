@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from beyond_skill import Market, at_random, foresight, hiding, main, planted, tally
 
-from ktdeval.cards.fields.rank_correlation import MAX_SKILL
+from ktdeval.cards.fields.returns.rank_correlation import MAX_SKILL
 from ktdeval.registry import load_plugins
 from ktdeval.runner.plans.data_source import open_snapshot
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from scipy.stats import norm, rankdata, spearmanr
 
-from ktdeval.cards.fields.rank_correlation import MAX_SKILL
+from ktdeval.cards.fields.returns.rank_correlation import MAX_SKILL
 from ktdeval.market.snapshots.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.stats.betting_bounds import betting_interval, lower_bound
 from ktdeval.stats.holding_correlation import (

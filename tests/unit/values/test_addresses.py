@@ -10,8 +10,8 @@ import pytest
 
 from ktdeval.errors import ConfigError, StoreError
 from ktdeval.values import Value, decode_json, from_plain
-from ktdeval.values.config_options import build, parse_assignments
-from ktdeval.values.secret_free_addresses import (
+from ktdeval.values.options.config_options import build, parse_assignments
+from ktdeval.values.requests.secret_free_addresses import (
     Address,
     Arguments,
     GitAddress,

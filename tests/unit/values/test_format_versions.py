@@ -6,7 +6,12 @@ import pytest
 
 import ktdeval
 from ktdeval.errors import CardError, StoreError
-from ktdeval.values.format_versions import check_stated, check_version, format_version, formats
+from ktdeval.values.documents.format_versions import (
+    check_stated,
+    check_version,
+    format_version,
+    formats,
+)
 
 OWN = f"ktdeval {ktdeval.__version__} can't read it"
 

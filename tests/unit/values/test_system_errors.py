@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.records.database import CallDatabase
 from ktdeval.errors import StoreError, os_reason, wrap_os_error
 from ktdeval.testing import on_each_row
 from support.providers.call_runs import entry_of

@@ -11,7 +11,7 @@ import pytest
 from ktdeval.errors import StoreError
 from ktdeval.values import lock_folder
 
-SLEEP = "ktdeval.values.folder_lock.time.sleep"
+SLEEP = "ktdeval.values.disk.folder_lock.time.sleep"
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import Any, Final
 
 from ktdeval.harness import Listener
-from ktdeval_models.remote.message_contents import THOUGHTS, thought_of
-from ktdeval_models.remote.read_tool_calls import is_object
+from ktdeval_models.remote.replies.read_tool_calls import is_object
+from ktdeval_models.remote.requests.message_contents import THOUGHTS, thought_of
 from ktdeval_models.remote.streams.assembly import (
     Loads,
     StreamAssembler,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ktdeval.calls import ProviderRefusal
-from ktdeval_models.remote.accepted_forms import refusing_words
+from ktdeval_models.remote.requests.accepted_forms import refusing_words
 
 _STREAM = re.compile(r"\bstream(ed|ing|s|_options)?\b", re.IGNORECASE)
 

@@ -1,0 +1,1 @@
+"""Fields about where a card comes from: plan, task, software, facts, anchors."""

@@ -1,0 +1,1 @@
+"""Fields about model calls and their replies: counts, cost, roles, models that answered."""

@@ -1,0 +1,1 @@
+"""Fields about returns: metrics, attribution, reference policies, correlation with later returns."""

@@ -1,0 +1,1 @@
+"""Commands on result cards, and cards and ledgers as data frames."""

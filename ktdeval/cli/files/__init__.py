@@ -1,0 +1,1 @@
+"""`ktdeval files`: the files of runs, and the reply cache."""

@@ -1,0 +1,1 @@
+"""What helps to type a command: examples, descriptions, completion, words that have moved."""

@@ -1,0 +1,1 @@
+"""Steps of external agents: programs, frameworks, clients."""

@@ -1,0 +1,1 @@
+"""Forms of submissions: schemas, readers, and feedback for what violates them."""

@@ -1,0 +1,1 @@
+"""Tools as typed functions, and calls of them, as a protocol or as text."""

@@ -1,0 +1,1 @@
+"""Files and folders: read with care, written as a whole, locked, undone."""

@@ -1,0 +1,1 @@
+"""Options as frozen dataclasses: how they are declared, checked and read as typed by a user."""

@@ -1,0 +1,1 @@
+"""HTTP requests to own servers, and addresses without secrets."""

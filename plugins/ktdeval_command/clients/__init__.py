@@ -1,0 +1,1 @@
+"""Agent `remote`: clients that ktdeval can't start."""

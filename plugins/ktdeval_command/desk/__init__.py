@@ -1,0 +1,1 @@
+"""The desk of a program: the model bridge and the tool server, and what they speak."""

@@ -1,0 +1,1 @@
+"""Sandboxes of programs: what is started in them, and what it can reach."""

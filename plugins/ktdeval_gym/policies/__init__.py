@@ -1,0 +1,1 @@
+"""Policies that are trained: what on, how they are rolled out, and which checks they pass."""

@@ -1,0 +1,1 @@
+"""Tasks as OpenEnv environments."""

@@ -1,0 +1,1 @@
+"""Parts of a request: forms that a server accepts, schemas, headers, cache marks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import Same, benchmark_levels, benchmark_problem
 from ktdeval.trading import Ledger, StepRecord
 from ktdeval_pages.tear_sheet.tracks import Book, GroupExposures, Track, TrackHolding
+from ktdeval_view.asset_gains import asset_gains
 from ktdeval_view.episode_records import EpisodeRecords
 
 _UNKNOWN = "unknown"  #: label of assets without an industry
@@ -57,6 +59,11 @@ def _book(ledger: Ledger, market: MarketSnapshot | None, no_market: str) -> Book
             today = TrackHolding(code, 1, weight, weight)
             before = holdings.get(code)
             holdings[code] = today if before is None else before.add_track(today)
+
+    gains = asset_gains(ledger).by_asset
+    for code, holding in holdings.items():
+        contribution = gains[code] / ledger.initial_cash_minor
+        holdings[code] = replace(holding, contribution=contribution)
 
     arrays = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
     problem = no_market if market is None else _market_problem(ledger, market)

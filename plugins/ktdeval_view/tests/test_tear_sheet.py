@@ -214,6 +214,26 @@ def test_exposure_and_turnover_are_those_of_the_ledger(desk: Path) -> None:
 
 
 @pytest.mark.exhaustive
+def test_contributions_of_holdings_add_up_to_the_return(desk: Path) -> None:
+    """All that the account ever traded was held at a close, so that nothing is missing."""
+    folder = RunFolder.load(desk / "single")
+    records = read_episode(folder, folder.manifest.specs[0])
+    found = track_of(records, None, "").book
+    assert found is not None
+
+    parts = [holding.contribution for holding in found.holdings.values()]
+    nav = records.ledger.nav
+    assert sum(part or 0.0 for part in parts) == pytest.approx(nav[-1] / nav[0] - 1.0, abs=1e-9)
+    twice = next(iter(found.holdings.values()))
+    assert twice.add_track(twice).contribution == pytest.approx(2 * (twice.contribution or 0.0))
+    assert twice.add_track(replace(twice, contribution=None)).contribution is None
+
+    for row in not_empty(page_of(desk, "single").table("Top holdings")[1:]):
+        holding = found.holdings[row[0].split()[0]]
+        assert percent(row[4]) == pytest.approx(100 * (holding.contribution or 0.0), abs=0.00501)
+
+
+@pytest.mark.exhaustive
 def test_windows_that_share_no_day_are_linked_and_those_that_do_are_not(desk: Path) -> None:
     page = page_of(desk, "apart")
     assert [row[0] for row in page.table("Windows")[1:3]] == list(APART)

@@ -306,7 +306,10 @@ class _ViewMaker:
             share = percent(holding.days / days, signed=False)
             held = f"{holding.days} ({share})"
             mean = percent(holding.mean_weight, signed=False)
-            rows.append([name, held, mean, percent(holding.largest, signed=False)])
+            gain = _UNDEFINED
+            if holding.contribution is not None:
+                gain = percent(holding.contribution)
+            rows.append([name, held, mean, percent(holding.largest, signed=False), gain])
 
         return rows
 

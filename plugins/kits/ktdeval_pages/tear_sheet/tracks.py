@@ -30,6 +30,8 @@ class TrackHolding:
     days: int  # number of closes at which the asset was held
     weight_sum: float
     largest: float  # weight with the largest absolute value
+    #: gain after costs, as a fraction of the initial cash; None if it is not known
+    contribution: float | None = None
 
     @property
     def mean_weight(self) -> float:
@@ -37,10 +39,13 @@ class TrackHolding:
         return self.weight_sum / self.days
 
     def add_track(self, other: TrackHolding) -> TrackHolding:
-        """Return the asset's holding over two tracks."""
+        """Return the asset's holding over two tracks. Their contributions are added."""
         largest = max(self.largest, other.largest, key=abs)
         total = self.weight_sum + other.weight_sum
-        return TrackHolding(self.code, self.days + other.days, total, largest)
+        contribution = None
+        if self.contribution is not None and other.contribution is not None:
+            contribution = self.contribution + other.contribution
+        return TrackHolding(self.code, self.days + other.days, total, largest, contribution)
 
 
 @dataclass(frozen=True)

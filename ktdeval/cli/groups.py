@@ -15,7 +15,9 @@ from ktdeval.cli.help.examples import example
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.registry.plugin_registry import Plugins, hint
 from ktdeval.values.installation import import_problem, install_command
-from ktdeval.values.options.config_options import near_matches
+from ktdeval.values.misfit import near_matches, near_names
+
+_TYPO_LIKENESS = 0.6  #: of a word to a command, as measured by difflib
 
 
 class LazyCommand(click.Command):
@@ -139,8 +141,8 @@ class LazyGroup(click.Group):
         if "/" in first or os.path.exists(first):  # noqa: PTH110 - Path.exists raises if the name is too long
             return True
 
-        # A word that resembles a command is treated as a typo, not as a missing run.
-        return not near_matches(first, list(self.commands))
+        # A word that closely resembles a command is treated as a typo, not as a missing run.
+        return not near_names(first, list(self.commands), _TYPO_LIKENESS)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command.

@@ -395,6 +395,12 @@ kt.arena = (() => {
         };
       })
       .sort((one, other) => other.value - one.value);
+    if (!agents.length) {
+      const missing = `${title}: n/a for each of these entrants; their cells in the table say why.`;
+      kt.replace(element, el("p.quiet", {}, missing));
+      return;
+    }
+
     const signed = axis.startsWith("+");
     const labels = axis.endsWith("%") ? kt.charts.percentAxis({signed}) : {format: axis};
     const say = (value) => format.value(value, unit, {signed});

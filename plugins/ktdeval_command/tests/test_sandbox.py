@@ -589,7 +589,7 @@ def test_a_readable_folder_behind_a_link_is_refused(folder: Path, bwrap: Sandbox
 def test_ktdeval_s_packages_are_hidden_where_a_readable_folder_has_them(
     bwrap: Sandbox, workspaces: ProgramWorkspaces
 ) -> None:
-    packages = Path(sandbox_module.__file__).resolve().parents[1]
+    packages = Path(sandbox_module.__file__).resolve().parents[2]
     try:
         shown = open_sandbox("bwrap", readable=(packages,))
     except UsageError:
